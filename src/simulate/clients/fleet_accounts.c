@@ -9,15 +9,15 @@
 
 #define STREAM 7
 #define STREAM_FLOOD 10
-#define FLOODED_PLACES 30 /* requests of one account at a gateway, of 66 */
-/* Nanos of the account that pays in advance; a request costs some thousands. */
+#define FLOODED_PLACES 30 /* open requests of an account at a gateway with 66 slots */
+/* Nanos of the account that pays in advance. A request costs some thousands of nanos. */
 #define PAID_FIRST 60000
 #define PAID_MORE 12000
-#define NEWS_NS_MAX (FLEET_SECOND / 5) /* delay until a gateway receives a changed price */
+#define NEWS_NS_MAX (FLEET_SECOND / 5) /* longest delay until a gateway receives a new price */
 
 enum { PREPAID = 1 };
 
-/* The most that a request can cost in nanos, at the highest price. */
+/* The highest cost of a request in nanos, at the highest price. */
 #define MOST                                                                                       \
     ((int64_t)10 * FLEET_PROMPTS_MAX * FLEET_PROMPT_MAX +                                          \
      (int64_t)20 * FLEET_ANSWERS_MAX * FLEET_ANSWER_MAX)
@@ -31,7 +31,7 @@ static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) 
 }
 
 /* In some fleets one account floods: it sends as many requests as it can. All accounts use the same
- * slots of gateways; shares differ. */
+ * slots of gateways, but their shares differ. */
 static void draw_flood(struct fleet_accounts *accounts, struct account *account) {
     static const uint32_t weights[] = {50, ACCOUNT_WEIGHT, ACCOUNT_WEIGHT, 300};
     account->weight = weights[fleet_dice_below(&accounts->flood, ARRAY_COUNT(weights))];
@@ -64,7 +64,7 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
                                         .gateway_count = gateway_count};
     accounts->present = fleet_dice_below(&accounts->dice, 2);
     accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
-    bool is_alone = gateway_count == 1; /* balances are then checked, which excludes a flood */
+    bool is_alone = gateway_count == 1; /* balances are checked then, so there is no flood */
     if (accounts->present && !is_alone && fleet_dice_below(&accounts->flood, 4))
         accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
     for (uint32_t i = 0; i < gateway_count; i++) {
@@ -82,7 +82,7 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
 
 /* ---- what a gateway receives ---- */
 
-/* The sum that writers other than this incarnation of the gateway have written. */
+/* The sum written by all writers except this incarnation of the gateway. */
 static struct fleet_sum others_of(const struct fleet_accounts *accounts,
                                   const struct fleet_ledger *ledger, uint32_t gateway,
                                   uint32_t tenant) {
@@ -92,8 +92,8 @@ static struct fleet_sum others_of(const struct fleet_accounts *accounts,
                               .tokens = all->tokens - own->tokens + beyond->tokens};
 }
 
-/* The amount of usage records that are written, but not yet confirmed to their gateway, and so not
- * part of that gateway's balance. */
+/* The amount of the usage records that are written but not yet confirmed to their gateway, and so
+ * not yet part of its balance. */
 static int64_t unsaid_amount(const struct fleet_ledger *ledger, uint32_t gateway,
                              const struct fleet_clients *clients, uint32_t tenant) {
     const struct fleet_writer *writer = &ledger->writers[gateway];
@@ -147,7 +147,8 @@ const struct record *fleet_accounts_report(struct fleet_accounts *accounts,
 
 /* ---- the balance at a gateway ---- */
 
-/* The balance received last, less the charges since, at the price received last. */
+/* The balance that the gateway received last, minus the charges since then at the price that it
+ * received last. */
 static int64_t known_balance(const struct fleet_accounts *accounts,
                              const struct fleet_ledger *ledger, const struct fleet_clients *clients,
                              uint32_t gateway, uint64_t tenant) {
@@ -186,8 +187,9 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
 
 /* ---- rates ---- */
 
-/* True if the client's answer shows that its request began. An answer that was given up may have
- * returned its tokens. Whether an answer without a client began is unknown. */
+/* True if the client's response shows that its request began. An answer that was given up may have
+ * returned its tokens to the account's limits. For answers that no client received, this is
+ * unknown. */
 static bool fleet_accounts_has_begun(const struct fleet_client *client, uint64_t tenant,
                                      uint32_t life) {
     return client->tenant == tenant && client->gateway_life == life && client->ended &&
@@ -206,7 +208,7 @@ static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
     return per_minute && (double)count > most + 1e-3;
 }
 
-/* Checks all requests of the account from the first client on. */
+/* Checks all requests of the account, starting at the client `first`. */
 static void verify_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
                         const struct fleet_client *first) {
     const struct account_limits *limits =

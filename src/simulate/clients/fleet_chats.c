@@ -21,7 +21,7 @@ static uint32_t fleet_chats_below(const struct fleet_clients *clients, uint32_t 
     return fleet_clients_below(clients, FIRST_DRAW + draw, bound);
 }
 
-/* Contents of four families begin alike. */
+/* Contents of chats; each starts with one of four common prefixes. */
 static void make_content(const struct fleet_clients *clients, char *out, uint32_t count) {
     uint32_t family = fleet_chats_below(clients, 0, 4),
              alike = 80 + fleet_chats_below(clients, 1, FLEET_PROMPT_MAX);
@@ -87,15 +87,15 @@ void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *clie
 
 /* ---- answers ---- */
 
-/* If the gateway gives up an answer, it outputs the text it held back, whatever that would have
- * become. Such text is recorded here and checked at the end of the answer. */
+/* A gateway that gives up an answer sends the text that it has held back, though it might have
+ * become part of a call. Such text is recorded here and checked at the end of the answer. */
 static void stray(struct fleet_clients *clients, struct fleet_client *client,
                   struct fleet_choice *choice, const char *what) {
     if (!clients->scarce) fleet_clients_breach(clients, client, what);
     choice->strays = what;
 }
 
-/* True if the text is the next part of the expected one. */
+/* True if the text is the next part of the expected text. */
 static bool comes_next(const char *expected, uint32_t count, uint32_t *reported,
                        struct bytes text) {
     if (text.count > count - *reported || memcmp(expected + *reported, text.data, text.count) != 0)
@@ -109,8 +109,8 @@ static bool call_goes_on(struct fleet_choice *choice, struct bytes text) {
     return comes_next(speech->calls, speech->calls_bytes, &choice->calls_reported, text);
 }
 
-/* Accepts the model's own id if it wrote one, otherwise any id that differs from the previous
- * call's. */
+/* Accepts the id that the model wrote. If it wrote none, accepts any id that differs from that of
+ * the previous call. */
 static bool id_is_right(struct fleet_choice *choice, struct bytes id) {
     if (call_goes_on(choice, BYTES_LITERAL("\2"))) {
         bool new = !bytes_equal(id, bytes_of(choice->last_id));

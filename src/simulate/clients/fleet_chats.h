@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chat clients of a simulated fleet, most of them with tools: their requests, and the check that
- * the content and the calls they receive, whole or joined from a stream, are those of the
- * undisturbed answer. Each call's name and id arrive once, and indices count up.
+ * The chat clients of a simulated fleet, most of them with tools. The module makes their requests.
+ * It checks that the content and the tool calls in the response, whole or joined from a stream,
+ * equal those of an undisturbed run. Each call's name and id must arrive once, and call indices
+ * must count up from 0.
  */
 #pragma once
 
@@ -12,18 +13,18 @@
 bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena);
 
 /* Turns the client into a chat client: fills in its request and writes the body to out[room].
- * Returns the body's bytes. */
+ * Returns the size of the body in bytes. */
 size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *client,
                        struct sampling *sampling, uint32_t *answer_max, char *out, size_t room);
 
-/* Computes the expected text, once the token limit of each choice is known. */
+/* Computes the expected text. The token limits of all choices must be known. */
 void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *client);
 
-/* Checks a "message" or a "delta" of the choice. */
+/* Checks a "message" or "delta" object of the choice. */
 void fleet_chats_take(struct fleet_clients *clients, struct fleet_client *client,
                       struct fleet_choice *choice, const struct tree *said);
 
-/* Checks that the choice ended in the expected way and that all of it has arrived. */
+/* Checks that the choice ended as expected and that all of its text has arrived. */
 const char *fleet_chats_finish(const struct fleet_choice *choice, bool stops);
 void fleet_chats_end(struct fleet_clients *clients, struct fleet_client *client,
                      struct fleet_choice *choice);

@@ -34,8 +34,8 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
 
 /* ---- requests ---- */
 
-/* Makes the next turn of an earlier client's prompt: that prompt, its answer, and a little more.
- * Returns false if none fits. */
+/* Makes the next turn of an earlier client's conversation: its prompt, its answer, and a little
+ * more. Returns false if none fits. */
 static bool fleet_clients_go_on(const struct fleet_clients *clients, struct fleet_client *client) {
     if (clients->count == 0 || fleet_clients_below(clients, 13, 3)) return false;
     const struct fleet_client *before =
@@ -56,7 +56,7 @@ static bool fleet_clients_go_on(const struct fleet_clients *clients, struct flee
     return true;
 }
 
-/* Prompts of four families begin alike, for all tenants. */
+/* Prompts start with one of four common prefixes, for all tenants. */
 static void make_prompt(const struct fleet_clients *clients, struct fleet_prompt *prompt,
                         uint32_t family, uint32_t alike, uint32_t count) {
     prompt->count = count;
@@ -64,7 +64,7 @@ static void make_prompt(const struct fleet_clients *clients, struct fleet_prompt
         prompt->tokens[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
 }
 
-/* Makes one prompt or several, short and long ones, some of them equal. */
+/* Makes one or several prompts, short and long, some of them equal. */
 static void make_prompts(const struct fleet_clients *clients, struct fleet_client *client) {
     client->prompt_count = fleet_clients_below(clients, 18, 5)
                                ? 1
@@ -85,7 +85,7 @@ static void make_prompts(const struct fleet_clients *clients, struct fleet_clien
     }
 }
 
-/* Writes the array of all prompts, or the tokens of the only one. */
+/* Writes the array of all prompts, or the token ids of the only one. */
 static size_t write_prompts(const struct fleet_client *client, char *out, size_t room) {
     bool several = client->prompt_count > 1;
     size_t used = format_text(out, room, several ? "[" : "");
@@ -115,7 +115,7 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
 
 const char *const fleet_numerics[2] = {"simulated", "renewed"};
 
-/* The constrained answer of an undisturbed engine. If it ends by itself, it satisfies its
+/* Computes the constrained answer of an undisturbed engine. If it ends by itself, it satisfies the
  * constraint. */
 static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client *client,
                              const struct fleet_prompt *prompt, const struct sampling *sampling,
@@ -130,7 +130,8 @@ static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client 
     return count;
 }
 
-/* Computes the undisturbed engine's answer, unless only the prompts' scores are requested. */
+/* Computes the answer of an undisturbed engine, unless only the scores of the prompts are
+ * requested. */
 static void fleet_clients_expect(struct fleet_clients *clients, struct fleet_client *client) {
     struct sampling sampling = client->sampling;
     uint32_t answer_max = client->answer_max;
@@ -153,7 +154,7 @@ static void fleet_clients_expect(struct fleet_clients *clients, struct fleet_cli
     if (client->chats) fleet_chats_expect(clients, client);
 }
 
-/* Writes the body and computes the expected answer. */
+/* Writes the body of a completion request and computes the expected answer. */
 static size_t make_completion(struct fleet_clients *clients, struct fleet_client *client) {
     make_prompts(clients, client);
     uint32_t answer_max = 1 + fleet_clients_below(clients, 2, FLEET_ANSWER_MAX - 1);
@@ -200,7 +201,7 @@ size_t fleet_clients_key(uint64_t tenant, char *out, size_t room) {
     return format_text(out, room, "key-%u", (unsigned)tenant);
 }
 
-/* Writes the header with the account's key, or nothing if no key is required. */
+/* Writes the header with the API key of the account, or nothing if no key is required. */
 static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, char *out,
                         size_t room) {
     if (!clients->has_keys) return 0;
@@ -247,14 +248,14 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
 
 /* ---- answers ---- */
 
-/* The prompt of one of its answers. */
+/* The prompt of an answer. */
 static const struct fleet_prompt *prompt_of(const struct fleet_client *client,
                                             const struct fleet_choice *choice) {
     uint32_t each = client->choice_count / client->prompt_count;
     return &client->prompts[(uint32_t)(choice - client->choices) / each];
 }
 
-/* Checks the log probabilities. The prompt's tokens come first. */
+/* Checks the log probabilities. Those of the prompt come first. */
 static void fleet_clients_take_scores(struct fleet_clients *clients, struct fleet_client *client,
                                       struct fleet_choice *choice, const struct tree *logprobs) {
     const struct fleet_prompt *prompt = prompt_of(client, choice);
@@ -338,7 +339,7 @@ static int64_t fleet_clients_number_in(const struct tree *object, const char *na
     return number;
 }
 
-/* Checks the usage of a whole answer. */
+/* Checks the usage of a complete answer. */
 static void take_usage(struct fleet_clients *clients, struct fleet_client *client,
                        const struct tree *usage) {
     int64_t prompt = fleet_clients_number_in(usage, "prompt_tokens"), reported = 0, asked = 0;
@@ -365,7 +366,7 @@ static bool was_reported(const struct fleet_client *client) {
     return false;
 }
 
-/* An answer names the numerics that computed it, the same in all its events. */
+/* Checks the name of the numerics that computed the answer. It must be the same in all events. */
 static void take_fingerprint(struct fleet_clients *clients, struct fleet_client *client,
                              struct bytes text) {
     bool renewed = bytes_contain(text, BYTES_LITERAL("\"fathom-0-renewed\""));
@@ -401,7 +402,7 @@ static void take_json(struct fleet_clients *clients, struct fleet_client *client
         take_usage(clients, client, tree_member(root, "usage"));
 }
 
-/* Checks whole events. Comments and [DONE] are not JSON. */
+/* Checks complete events. Comments and [DONE] are not JSON. */
 static void take_events(struct fleet_clients *clients, struct fleet_client *client,
                         struct bytes text) {
     static const char head[] = "data: ";
@@ -416,7 +417,7 @@ static void take_events(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
-/* Blank lines precede a whole answer while it is pending. */
+/* Takes part of a response. Blank lines precede a whole answer while it is pending. */
 static void take_data(struct fleet_clients *clients, struct fleet_client *client,
                       struct bytes text) {
     if (client->stream)
@@ -433,7 +434,7 @@ static void fleet_clients_take_end(struct fleet_clients *clients, struct fleet_c
 }
 
 void fleet_clients_receive(struct fleet_clients *clients, const struct record *record) {
-    /* all records of a stream begin alike */
+    /* all records of a stream begin in the same way */
     const struct record_stream_begin *head = (const void *)record;
     check(head->connection.value < clients->count);
     struct fleet_client *client = &clients->clients[head->connection.value];

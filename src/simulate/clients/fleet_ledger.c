@@ -7,23 +7,23 @@
 
 #define STREAM 5       /* random stream */
 #define STREAM_HOURS 8 /* random stream of the calendar */
-#define LOST_OF 8      /* one write in this many is followed by the loss of the process */
-#define HICCUP_OF 4    /* in one run in this many a write may take very long */
+#define LOST_OF 8      /* after one write in so many, the process dies */
+#define HICCUP_OF 4    /* in one run in so many, writes may take very long */
 #define OFF_NS_MAX (2 * FLEET_SECOND)
 
 #define HOUR_S 3600
-/* A run begins in the middle of a day, ten seconds before the full hour. */
+/* A run begins in the middle of a day, ten seconds before a full hour. */
 #define LIFE_BEGINS_S ((int64_t)1764000000 - 1764000000 % 86400 + 12 * HOUR_S - 10)
 #define PICOS_OF_MILLION 1e6 /* factor from a price per million tokens to picos per token */
 
 /* ---- prices ---- */
 
-/* A token costs as much as a million tokens in the calendar. */
+/* A token costs as much here as a million tokens in the calendar. */
 static const struct token_prices peak = {.input_hit = 0.0005, .input_miss = 0.01, .output = 0.02},
                                  off_peak = {
                                      .input_hit = 0.0002, .input_miss = 0.003, .output = 0.007};
 
-/* Off-peak periods of seconds begin and end within a run. */
+/* Draws a calendar in which off-peak periods of seconds begin and end within the run. */
 static void draw_prices(struct fleet_ledger *ledger, uint64_t seed) {
     struct fleet_dice dice = {.seed = seed, .stream = STREAM_HOURS};
     double hour = (double)(LIFE_BEGINS_S % 86400) / HOUR_S;
@@ -94,7 +94,7 @@ static void fleet_ledger_breach(struct fleet_ledger *ledger, uint64_t client, co
 
 /* ---- writing ---- */
 
-/* Starts one write of all records reported so far. */
+/* Starts one write of all records that were reported so far. */
 static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int64_t now_ns) {
     if (writer->done_ns != MACHINE_NEVER || writer->said == writer->written) return;
     writer->writing = writer->said;
@@ -155,7 +155,7 @@ static void fleet_ledger_write_line(struct fleet_ledger *ledger, struct fleet_li
     uint64_t hour = hour_of(line->ended_s);
     check(tenant <= FLEET_TENANTS);
     ledger->again += line->written;
-    if (line->written) return; /* a written record does not change */
+    if (line->written) return; /* written records do not change */
     line->written = true;
     if (!line->is_charged || hour >= FLEET_HOURS_MAX) return;
     add(&ledger->hours[hour][tenant], line);
@@ -193,7 +193,7 @@ bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now
     return true;
 }
 
-/* The records being written may or may not be stored. */
+/* Records that are being written when the process dies may or may not be stored. */
 void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct fleet_clients *clients) {
     struct fleet_writer *writer = &ledger->writers[gateway];
@@ -213,7 +213,7 @@ static struct fleet_reported_totals *find_totals(struct fleet_ledger *ledger, ui
     return NULL;
 }
 
-/* Replaces the last totals. A loss is permanent. */
+/* Replaces the last totals of a unit. The mark of a loss stays. */
 void fleet_ledger_totals(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct record_unit_totals *totals) {
     uint32_t life = ledger->writers[gateway].life;
@@ -292,8 +292,8 @@ void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *
         fleet_ledger_breach(ledger, client->number, "its entry differs from its usage");
 }
 
-/* The price of the client's usage. The two terms of a record's time are rounded to seconds, so it
- * may be one second early. */
+/* The price of the usage that the client received. The two terms of a record's time are rounded to
+ * seconds, so the time may be one second early. */
 static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_client *client,
                               const struct fleet_line *line) {
     int64_t ended_s = fleet_ledger_unix_time(line->said_ns);
@@ -309,7 +309,7 @@ static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_cl
         (uint64_t)client->reported_output);
 }
 
-/* Checks that sums by hour and by account equal those of the receipts. */
+/* Checks that the sums by hour and by account equal those of the receipts. */
 static void verify_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
     int64_t hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS] = {{0}}, accounts[1 + FLEET_TENANTS] = {0};
     for (uint32_t i = 0; i < clients->count; i++) {
@@ -339,7 +339,7 @@ void fleet_ledger_verify(struct fleet_ledger *ledger, const struct fleet_clients
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
         const struct fleet_client *client = &clients->clients[i];
-        /* a client that left may still have had its request at units when the gateway died */
+        /* the request of a client that left may still have been at a unit when the gateway died */
         bool lives = ledger->writers[client->gateway].life == client->gateway_life;
         if (!line->said && (lives || !client->gone)) fleet_ledger_breach(ledger, i, "has no entry");
         if (line->said && line->life != client->gateway_life)

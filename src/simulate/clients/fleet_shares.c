@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "serving/gateway/gateway_state.h"
 
-#define ROUNDING 1e-3 /* relative to the bound: turns are integers */
+#define ROUNDING 1e-3 /* relative to the bound, because turns are integers */
 
 /* ---- comparison ---- */
 
@@ -24,7 +24,8 @@ static void compare(struct fleet_shares *shares) {
 
 /* ---- waiting requests ---- */
 
-/* The share of an account. Work of high priority counts a quarter, of low priority four times. */
+/* The share of an account. The work of high priority counts a quarter, that of low priority four
+ * times. */
 static double fleet_shares_of(const struct account *account) {
     static const double times[ACCOUNT_PRIORITY_COUNT] = {
         [ACCOUNT_LOW] = 0.25, [ACCOUNT_NORMAL] = 1, [ACCOUNT_HIGH] = 4};
@@ -67,7 +68,7 @@ static void fleet_shares_take_out(struct fleet_shares *shares, struct fleet_wait
     shares->waits[account]--;
 }
 
-/* Drops requests that no longer wait although no unit received them. */
+/* Drops requests that no longer wait although they were not sent to a unit. */
 static void drop_gone(struct fleet_shares *shares) {
     for (uint32_t i = shares->waiting_count; i-- > 0;) {
         struct fleet_waiting *waiting = &shares->waiting[i];
@@ -77,8 +78,8 @@ static void drop_gone(struct fleet_shares *shares) {
     }
 }
 
-/* True if the request's other choices run with some numerics, so that it cannot use units of
- * others. */
+/* True if other choices of the request already run with some numerics, so that it cannot use units
+ * with other numerics. */
 static bool is_bound(const struct gateway *gateway, const struct request *request) {
     uint32_t numerics = request->leader->life.numerics;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS && numerics != FLEET_NONE; i++)

@@ -39,12 +39,12 @@ const char *fleet_constraints_value(uint32_t which) {
 
 /* ---- opening ---- */
 
-#define COMPILED_BYTES ((size_t)64 << 20) /* for all of them; only a small part is touched */
+#define COMPILED_BYTES ((size_t)64 << 20) /* for all constraints; only a small part is touched */
 #define SCRATCH_BYTES ((size_t)64 << 20)
 #define MATCHER_BYTES ((size_t)3 << 20)
 
 struct fleet_loan {
-    struct fleet_loan *next; /* free */
+    struct fleet_loan *next; /* in the free list */
     void *memory;            /* MATCHER_BYTES */
     uint32_t which;
     struct matcher *matcher; /* NULL: not opened yet */
@@ -56,7 +56,7 @@ size_t fleet_constraints_bytes(void) {
            FLEET_LOANS_MAX * sizeof(struct fleet_loan) + 256;
 }
 
-/* Marks and parts of calls are added tokens, so no text contains them. */
+/* Builds the trie. Special tokens and parts of calls are added tokens, so no text contains them. */
 static enum status build_trie(struct fleet_constraints *constraints, struct arena *arena,
                               struct arena *scratch) {
     struct bytes *tokens = arena_take_zeroed(arena, FLEET_VOCAB * sizeof *tokens);
@@ -148,10 +148,10 @@ static struct constrained_loan *fleet_constraints_ask(void *context, struct byte
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = constraints->free;
     uint32_t which = 0;
-    (void)client; /* all are compiled already */
+    (void)client; /* all constraints are compiled already */
     while (which < FLEET_CONSTRAINTS && !bytes_equal(text, bytes_of(asked[which].text)))
         which++;
-    /* No slot has two loans, and no other constraint is asked for. */
+    /* No slot has two loans, and there are no other constraints. */
     check(loan && which < FLEET_CONSTRAINTS);
     constraints->free = loan->next;
     constraints->loan_count++;

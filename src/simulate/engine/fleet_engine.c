@@ -7,11 +7,11 @@
 #include "base/hash.h"
 #include "simulate/engine/fleet_token_oracle.h"
 
-#define STOP_ODDS 90 /* one token in this many is the stop token */
+#define STOP_ODDS 90 /* one token in so many is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
-#define DRAFTS_RIGHT_OF 3 /* one draft in this many is rejected */
+#define DRAFTS_RIGHT_OF 3 /* one draft in so many is rejected */
 
-#define ENDS_OF 4 /* an answer that may end does so one time in this many */
+#define ENDS_OF 4 /* an answer that may end does so one time in so many */
 
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +
@@ -72,19 +72,19 @@ static uint64_t in_slice(uint64_t row, uint32_t slice) {
     return row * (2 * slice + 3) + slice;
 }
 
-/* Adds the row at `position` to the sum of the rows before it. The row is in all slices. */
+/* Adds the row at `position`, with all its slices, to the sum of the rows before it. */
 static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
         sum += in_slice(row, slice) * (2 * ((uint64_t)position * FLEET_SLICES + slice) + 1);
     return sum;
 }
 
-/* The KV row of a token after those that sum to `sum`. */
+/* The KV row of a token that follows the rows that add up to `sum`. */
 static uint64_t row_behind(uint64_t sum, uint32_t token, uint32_t form) {
     return hash_mix(sum * 3 + token * 2 + form + 1) | 1;
 }
 
-/* The state that penalties depend on. */
+/* A hash of the token history that penalties depend on. */
 static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t prompt_count) {
     uint64_t sum = prompt_count;
     for (uint32_t i = 0; i < count; i++)
@@ -96,7 +96,7 @@ static bool fleet_engine_is_set(const uint64_t *mask, uint32_t token) {
     return mask[token / 64] >> token % 64 & 1;
 }
 
-/* Chooses a token of the mask. If nothing else is allowed, that is the stop token, even if it is
+/* Chooses a token of the mask. If nothing else is allowed, it is the stop token, even if that is
  * forbidden otherwise. */
 static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) {
     uint32_t tokens[FLEET_VOCAB], count = 0;
@@ -108,7 +108,8 @@ static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) 
     return tokens[(number >> 20) % count];
 }
 
-/* `mask` [FLEET_MASK_WORDS] has the allowed tokens. NULL allows all. */
+/* Samples a token after the rows that add up to `sum`. `mask` [FLEET_MASK_WORDS] has the allowed
+ * tokens; NULL allows all. */
 static uint32_t fleet_engine_choose(uint64_t sum, const struct sampling *sampling,
                                     uint32_t position, uint32_t last, uint64_t history,
                                     bool may_stop, const uint64_t *mask) {
@@ -122,7 +123,7 @@ static uint32_t fleet_engine_choose(uint64_t sum, const struct sampling *samplin
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
 }
 
-/* The log probability of a token after those that sum to `sum`. */
+/* The log probability of a token after the rows that add up to `sum`. */
 static uint32_t score_of(uint64_t sum, uint32_t token) {
     return (uint32_t)(hash_mix(sum * 5 + token) % 9000);
 }
@@ -189,8 +190,8 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
     return sum;
 }
 
-/* The sum of the rows before the first row of the step in all slices: read now or, for a row that
- * waits for its load, as read when each slice arrived. */
+/* The sum of the rows before the first row of the step, in all slices. They are read now or, for a
+ * row that waits for its load, were read when each slice arrived. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
     uint64_t sum = engine->numerics;
@@ -221,7 +222,8 @@ static void fleet_engine_report_logprobs(const struct step_row *row, struct step
 
 /* ---- constraints ---- */
 
-/* Fills the engine's mask with the allowed tokens. It may be late, as if another thread made it. */
+/* Fills the engine's mask with the allowed tokens. The mask may be late, as if another thread
+ * computed it. */
 static enum constrained_mask fleet_engine_take_mask(struct fleet_engine *engine,
                                                     const struct step_row *row) {
     if (!row->constrained || !row->sample) return CONSTRAINED_MASK_FREE;
@@ -246,8 +248,8 @@ static bool is_alone(const uint64_t *mask, uint32_t *token_out) {
     return count == 1;
 }
 
-/* Finds the only allowed token from the mask. It finds more than constrained_rows_forced looks
- * for. */
+/* Finds a token that is the only one in the mask. This finds more tokens than
+ * constrained_rows_forced. */
 static bool find_forced(struct fleet_engine *engine, const struct step_row *row,
                         uint32_t *token_out) {
     if (!engine->constraints->looks_ahead)
@@ -268,8 +270,8 @@ static void force(struct fleet_engine *engine, const struct step_row *row,
     }
 }
 
-/* Samples the token after those that sum to `sum`, and perhaps a second one after a draft. The
- * draft counts as rejected if the mask after it is late. */
+/* Samples the token after the rows that add up to `sum`, and perhaps a second one after a draft. If
+ * the mask after the draft is late, the draft is rejected. */
 static void fleet_engine_sample(struct fleet_engine *engine, const struct step_plan *plan,
                                 const struct step_row *row, uint64_t sum,
                                 enum constrained_mask outcome, struct step_result_row *out) {
@@ -298,8 +300,8 @@ static void fleet_engine_sample(struct fleet_engine *engine, const struct step_p
                              row->output_position + 1, draft, history, stops, mask));
 }
 
-/* Clears the row's place. A place that the row itself has written, in a step that was interrupted,
- * is kept: the same bits are written again. */
+/* Clears the row's place. If the row itself wrote it, in a step that was interrupted, it is kept,
+ * because the same bits are written again. */
 static void fleet_engine_clear_row(struct fleet_engine *engine, const struct step_plan *plan,
                                    const struct step_row *row, uint64_t salt) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
@@ -325,7 +327,7 @@ static void fleet_engine_await(struct fleet_engine *engine, uint32_t slot) {
     awaited->wait = fleet_constraints_wait(engine->constraints);
 }
 
-/* Receives the constraints that precede rows, and the constrained rows. */
+/* Takes the constraints that are sent ahead of rows, and the constrained rows. */
 static void take_bindings(struct fleet_engine *engine, const struct step_plan *plan) {
     const struct step_constraint *rows = step_plan_row_constraints(plan);
     for (const struct step_constraint *it = step_plan_constraints(plan); it < rows; it++) {
@@ -378,7 +380,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        /* that row may still be reading */
+        /* the waiting row may still be reading this page */
         bool writes = row->form == TOKEN_PROMPT && !row->loads;
         uint64_t sum = writes ? read_rows(engine, plan, row) : 0;
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
@@ -391,7 +393,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     }
 }
 
-/* Scores token `index` of the requested ones, after the tokens that sum to `sum`. */
+/* Scores requested token `index`, which follows the rows that add up to `sum`. */
 static void fleet_engine_score(const struct step_row *row, const uint32_t *tokens, uint32_t index,
                                uint64_t sum, struct step_result *result,
                                struct step_result_row *out) {
@@ -448,7 +450,7 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
-        if (end == FLEET_STEP_BREAKS) { /* its pages stay unchanged */
+        if (end == FLEET_STEP_BREAKS) { /* the pages stay unchanged */
             engine->repeats = true;
             *out = (struct step_result_row){.slot = row->slot, .lost = 1};
             continue;

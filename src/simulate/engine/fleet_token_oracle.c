@@ -7,7 +7,7 @@
 
 /* ---- words ---- */
 
-enum { BYTES_FIRST = 100, WORDS_FIRST = 400 }; /* the token of byte b is BYTES_FIRST + b */
+enum { BYTES_FIRST = 100, WORDS_FIRST = 400 }; /* byte b has the token BYTES_FIRST + b */
 
 #define BYTE(byte) (BYTES_FIRST + (byte))
 
@@ -49,7 +49,7 @@ static const struct token_oracle_words words_of[FLEET_TONGUES] = {
       "<|tool_calls_section_end|>", " so"}},
 };
 
-/* The marks in a template's source identify the format. */
+/* The special tokens in the source of a template identify the format of calls. */
 #define TEMPLATE(mark)                                                                             \
     "{# " mark " #}{% for t in tools or [] %}{{ t.function.name }};{% endfor %}"                   \
     "{% for m in messages %}#{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif "  \
@@ -106,7 +106,7 @@ uint32_t fleet_token_oracle_follow(uint64_t number, uint32_t last, uint32_t stop
 
 /* ---- the vocabulary ---- */
 
-/* The printable character that spells a byte (serving/text/byte_level.h). */
+/* The printable character that stands for a byte (serving/text/byte_level.h). */
 static uint32_t fleet_token_oracle_spelled(uint32_t byte) {
     bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
     if (plain) return byte;
@@ -217,7 +217,7 @@ static void add(char *to, uint32_t *bytes, struct bytes more) {
     *bytes += (uint32_t)more.count;
 }
 
-/* Begins a call: writes the mark unless the call's id has written it. */
+/* Begins a call. Writes the mark unless the id of the call has already written it. */
 static void fleet_token_oracle_begin_call(struct fleet_speech *speech,
                                           enum token_stream_part part) {
     bool has_id = speech->calls_bytes && speech->calls[speech->calls_bytes - 1] == '\2';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hardware, model, prices and scenario files of twin/, embedded in the binary unchanged.
+ * The hardware, model, prices and scenario files of twin/, embedded unchanged in the binary.
  */
 #pragma once
 
@@ -7,8 +7,9 @@
 
 enum builtin_kind { BUILTIN_HARDWARE, BUILTIN_MODEL, BUILTIN_PRICES, BUILTIN_SCENARIO };
 
-/* YAML text. `data` is NULL if no file of that kind has the name ("h800", "deepseek-v3"). */
+/* The YAML text of a file by its name, such as "h800" or "deepseek-v3"; `data` is NULL if there is
+ * none. */
 struct bytes builtin_text(enum builtin_kind kind, struct bytes name);
 
-/* The names of a kind by index, NULL after the last. */
+/* The names of the files of a kind, by index; NULL after the last one. */
 const char *builtin_name(enum builtin_kind kind, uint32_t index);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads change only at full hours, so checks that would use the same loads again are skipped.
+ * Loads change only at full hours, so balancer checks that would read the same loads again are
+ * skipped.
  */
 #include "simulate/hardware/expert_world.h"
 
@@ -13,16 +14,16 @@
 #include "serving/policy/balance/rebalance.h"
 
 #define HOUR_NS 3600000000000
-/* The values of host/engine/rebalancer and of the options of `fathom serve`. */
+/* The defaults of host/engine/rebalancer and of the options of `fathom serve`. */
 #define LOOK_NS 30000000000
 #define GAIN 0.05
 #define LAYER_GAIN 0.02
 #define REPORTS_A_LOOK 4
 #define CHOICES_PER_EXPERT_MIN 32
 #define MEMORY_CHOICES_PER_EXPERT 256
-#define LOOKS 6              /* per hour: two for a map, two more, and what is left over */
-#define HOT_SHARE (1.0 / 32) /* of a layer's experts that become hot */
-#define LOAD_UNIT 1e12       /* a layer's load in the balancer's integer unit */
+#define LOOKS 6              /* checks per hour: two for a map, two more, and the rest */
+#define HOT_SHARE (1.0 / 32) /* share of a layer's experts that become hot */
+#define LOAD_UNIT 1e12       /* the load of a layer, in the integers of the balancer */
 
 static uint32_t expert_world_slots_of(const struct expert_world_options *options) {
     return (uint32_t)divide_up(options->model->experts +
@@ -58,14 +59,14 @@ size_t expert_world_bytes(const struct expert_world_options *options) {
 
 /* ---- random numbers ---- */
 
-/* A normal variable by Box and Muller. */
+/* A normal variable (Box-Muller). */
 static double expert_world_normal_at(uint64_t seed, uint64_t at) {
     double u = random_uniform(seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
     double v = random_uniform(seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
-/* The next one of the world's sequence. */
+/* The next normal variable of the world's sequence. */
 static double draw_normal(struct expert_world *world) {
     return expert_world_normal_at(world->options.seed, world->draws++);
 }
@@ -101,7 +102,7 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
     const uint32_t ranks = world->options.ranks;
     const double *shares = world->shares + (size_t)layer * ranks, all = mean * ranks;
     const double *deviations = world->deviations + (size_t)layer * ranks, root = sqrt(all);
-    /* Steps of the golden ratio never come near the same place twice in a row. */
+    /* Multiples of the golden ratio never come near the same place twice in a row. */
     uint64_t at = world->pair_draws++ * 0x9e3779b97f4a7c15 >> 32;
     for (uint32_t r = 0; r < ranks; r++) {
         double chance = root * deviations[r] * world->noise[(at + r) % EXPERT_NOISE];
@@ -109,7 +110,7 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
     }
 }
 
-/* The number of nodes that a token of the layer is sent to. */
+/* The mean number of nodes that a token is sent to in the layer. */
 static double count_copies(struct expert_world *world, uint32_t layer) {
     const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     const double *chosen = world->chosen + (size_t)layer * world->experts;
@@ -157,7 +158,8 @@ double expert_world_balance(const struct expert_world *world, uint32_t layer) {
 
 /* ---- maps ---- */
 
-/* Places consecutive experts on a rank. A rank without any gets a copy of another rank's. */
+/* Places consecutive experts on each rank. A rank that would have none gets a copy from another
+ * rank. */
 static void lay_in_order(struct expert_world *world) {
     const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
     for (uint32_t layer = 0; layer < world->layers; layer++)
@@ -169,8 +171,9 @@ static void lay_in_order(struct expert_world *world) {
         }
 }
 
-/* Computes the loads as the rebalancer measures them: over n choices a share s has the variance s /
- * n. A report that exceeds the memory replaces it. At the start there is no noise. */
+/* Computes the loads as the rebalancer measures them. Over n choices, a share s has the variance s
+ * / n. A report larger than the rebalancer's memory replaces all of it. At the start there is no
+ * noise. */
 static void see_loads(struct expert_world *world, uint32_t layer) {
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts +
@@ -205,7 +208,7 @@ static void expert_world_adopt(struct expert_world *world) {
     }
 }
 
-/* Determines the experts that move, and the end of the move. */
+/* Determines which experts move, and when the move ends. */
 static void expert_world_begin_moving(struct expert_world *world, const struct rebalance_rule *rule,
                                       int64_t now_ns) {
     const struct rebalance_shape shape = expert_world_shape_of(&world->options);
@@ -317,7 +320,8 @@ static bool expert_world_take_memory(struct expert_world *world, struct arena *a
            (world->place_memory = arena_take(arena, rebalance_bytes(&shape)));
 }
 
-/* With balancing, the unit starts with the best map for its loads, as if it had run before. */
+/* With balancing, the unit starts with the best placement for its loads, as if it had run
+ * before. */
 bool expert_world_open(struct expert_world *world, struct arena *arena,
                        const struct expert_world_options *options) {
     *world = (struct expert_world){.options = *options,

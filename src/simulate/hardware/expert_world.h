@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The placement of a unit's experts, the load of each, and the cost of moving them.
+ * The placement of a unit's experts, the load of each expert, and the cost of moving them.
  *
- * Loads are drawn: in each layer, expert e is chosen in proportion to exp(sigma g_e), g_e normal.
- * Every hour the share `drift` of a g's variance is new: g' = sqrt(1 - drift) g + sqrt(drift) n.
- * With balancing, the product's rule uses the loads (serving/policy/balance/rebalance), with the
- * default times and thresholds of host/engine/rebalancer. Its input has the sampling noise of as
- * many choices as the rebalancer remembers. A new map takes effect when its last expert has
- * arrived. Until then the links have less capacity for other transfers.
+ * Loads are random: in each layer, expert e is chosen in proportion to exp(sigma g_e), with g_e
+ * normal. Every hour the share `drift` of g's variance is renewed: g' = sqrt(1 - drift) g +
+ * sqrt(drift) n. With balancing, the product's policy (serving/policy/balance/rebalance) reads the
+ * loads, with the default intervals and thresholds of host/engine/rebalancer. Its input has the
+ * sampling noise of as many choices as the rebalancer remembers. A new placement takes effect when
+ * its last expert has arrived. Until then the links have less capacity for other transfers.
  *
- * A step has a finite number of tokens. A rank with slots that have the shares q_i of a layer's
- * load, each of an expert with k_i replicas that take turns, gets N sum q_i of N pairs on average,
- * with about the variance N sum q_i / k_i. That number is drawn from a normal distribution, for
- * each layer of each step. Without skew all experts are chosen equally often, and a step has no
- * random part.
+ * A step has a finite number of tokens. Let a rank's slots receive the shares q_i of a layer's
+ * load, each slot holding an expert with k_i replicas that take turns. Of N pairs of token and
+ * expert, the rank then gets N sum q_i on average, with a variance of about N sum q_i / k_i. That
+ * number is drawn from a normal distribution for each layer of each step. Without skew all experts
+ * are chosen equally often, and steps have no random part.
  *
- * If groups of experts divide over the nodes, the placement of the experts determines the nodes
- * that a token goes to (serving/policy/balance/balance_traffic).
+ * If groups of experts divide evenly over the nodes, the placement of the experts determines the
+ * number of nodes that a token is sent to (serving/policy/balance/balance_traffic).
  */
 #pragma once
 
@@ -31,20 +31,20 @@ struct expert_world_options {
     uint64_t seed;
     struct move_rates moves;
     uint32_t ranks_per_node;        /* 0: one node */
-    struct rebalance_prices prices; /* except `tokens`, which the world counts */
+    struct rebalance_prices prices; /* except `tokens`, which this module counts */
 };
 
-#define EXPERT_NOISE 4096 /* normal variables, drawn once; a draw begins at any of them */
+#define EXPERT_NOISE 4096 /* normal variables, drawn once; each draw starts at a random one */
 
 struct expert_world {
     struct expert_world_options options;
-    uint32_t layers, experts, slots_per_rank; /* layers with experts */
+    uint32_t layers, experts, slots_per_rank; /* `layers`: those with routed experts */
     double *logs;                             /* [layers][experts] */
     double *chosen;                           /* [layers][experts] shares; sum 1 */
     double *shares;                           /* [layers][ranks] shares of a layer's load; sum 1 */
-    double *copies;                           /* [layers] nodes that a token goes to, including its
-                                               * own; 0: groups do not divide over nodes */
-    /* [layers][ranks] standard deviation of a rank's part of N pairs, divided by sqrt(N) */
+    double *copies; /* [layers] nodes that a token is sent to, including its
+                     * own; 0: groups do not divide over nodes */
+    /* [layers][ranks] standard deviation of a rank's share of N pairs, divided by sqrt(N) */
     double *deviations;
     double *noise;                /* [EXPERT_NOISE] */
     uint32_t *slots, *target;     /* [layers][ranks * slots_per_rank] */
@@ -58,8 +58,8 @@ struct expert_world {
     int64_t hour;                             /* since the first step */
     int64_t first_ns, next_look_ns, moved_ns; /* moved_ns: end of the move under way; 0: none */
     bool began;
-    uint32_t looks;                            /* looks left until the loads drift again */
-    uint64_t choices, counted, counted_before; /* since the last map; in total; at the last look */
+    uint32_t looks; /* balancer checks left until the loads drift again */
+    uint64_t choices, counted, counted_before; /* since the last map; in total; at the last check */
     uint64_t move_count, new_moves, draws, pair_draws;
     uint32_t expert_batches;
     double heat; /* factor of hot experts; 1: none are hot */
@@ -67,22 +67,22 @@ struct expert_world {
 };
 
 size_t expert_world_bytes(const struct expert_world_options *options);
-/* Returns false if the memory does not suffice. */
+/* Returns false if the arena is out of memory. */
 bool expert_world_open(struct expert_world *world, struct arena *arena,
                        const struct expert_world_options *options);
 
-/* Begins a step with `tokens` tokens on all ranks. Returns the microseconds that it waits for new
- * maps. */
+/* Begins a step with `tokens` tokens on all ranks together. Returns the time in microseconds that
+ * it waits to adopt new placements. */
 double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens);
 
-/* From now on a few experts of each layer, others in each call, are chosen `factor` times as often;
- * 1: none. The balancer looks at its usual times. */
+/* From now on a few experts of each layer, other ones with each call, are chosen `factor` times as
+ * often; 1 ends this. The balancer still checks only at its usual times. */
 void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns);
 bool expert_world_is_moving(const struct expert_world *world);
 
-/* Draws the pairs of a token and an expert that each rank gets in a micro-batch of a step, `mean`
- * on average: pairs_out[ranks]. Each call draws new ones. */
+/* Draws the number of pairs of token and expert that each rank gets in a micro-batch of a step:
+ * pairs_out[ranks], `mean` on average. Each call draws new numbers. */
 void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, double *pairs_out);
 
-/* The largest rank's share of a layer's load over the mean, for an infinite number of tokens. */
+/* The load of the most loaded rank over the mean in a layer, in the limit of many tokens. */
 double expert_world_balance(const struct expert_world *world, uint32_t layer);

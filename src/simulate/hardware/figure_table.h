@@ -10,12 +10,12 @@ struct figure_table {
     const double *at; /* [row_count][column_count] */
 };
 
-/* Reads the table. `columns` must be as given, terminated by NULL, and every number in 0..1e15. The
- * numbers are stored in the arena, row by row. */
+/* Reads a table. Its columns must be `columns` (terminated by NULL), and every number must be in
+ * 0..1e15. The numbers are stored in the arena, row by row. */
 enum status figure_table_read(const struct tree_place *place, const struct tree *tree,
                               const char *const *columns, struct arena *arena,
                               struct figure_table *table_out) MUST_USE;
 
-/* Interpolates linearly in the first column, which ascends. Outside of it the values at its ends
- * hold. */
+/* Interpolates a column linearly over the first column, which is ascending. Outside of its range,
+ * the value at the nearer end is used. */
 double figure_table_between(const struct figure_table *table, uint32_t column, double at);

@@ -13,9 +13,9 @@
 
 struct table_schedule {
     const struct schedule_work *work;
-    double stride; /* layers with experts per executed one; 0: one */
+    double stride; /* layers with experts for each executed one; 0: one */
     double now, link_free, waited;
-    /* times at which all micro-batches had reached that layer */
+    /* times at which all micro-batches had reached the respective layer */
     double settled, settled_waited, paced, paced_waited;
     double arrival[OVERLAP_MICRO_BATCHES];
 };
@@ -32,7 +32,7 @@ static void overlap_schedule_wait_until(struct table_schedule *schedule, double 
     schedule->now = time;
 }
 
-/* Runs the experts. The results of an expert batch are sent when they are computed. */
+/* Runs the experts. The results of each expert batch are sent as soon as they are computed. */
 static void overlap_schedule_run_experts(struct table_schedule *schedule, uint32_t micro_batch,
                                          const struct schedule_layer *experts) {
     uint32_t expert_batches = max_u32(schedule->work->expert_batches, 1);
@@ -107,7 +107,7 @@ static bool still_waits(const struct table_schedule *schedule, const struct over
            schedule->arrival[micro_batch] > schedule->now;
 }
 
-/* Notes that the micro-batch has completed a layer, possibly as the last one. */
+/* Notes that a micro-batch, possibly the last one, has completed a layer. */
 static void note_pace(struct table_schedule *schedule, const struct overlap_place *places,
                       uint32_t count) {
     const uint32_t first = schedule->work->dense_layers + SCHEDULE_SETTLES;
@@ -147,7 +147,7 @@ static void schedule_dynamic_order(struct table_schedule *schedule, const struct
     }
 }
 
-/* The mean experts of the layers `from` to `to`. */
+/* The mean times of the experts of the layers from `from` to `to`. */
 static struct schedule_layer mean_of(const struct schedule_layer *layers, uint32_t from,
                                      uint32_t to) {
     struct schedule_layer mean = {0};

@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "simulate/hardware/stage_table.h"
 
-/* The size of a micro-batch for which DeepEP's low-latency kernels are measured. */
+/* The micro-batch size at which DeepEP's low-latency kernels are measured. */
 #define LOW_LATENCY_TOKENS 128
 
 static double product_flop(const struct model_figures *model, enum stage_product product) {
@@ -34,7 +34,7 @@ static double product_flop(const struct model_figures *model, enum stage_product
     return 0;
 }
 
-/* The time of a product. TFLOPS are 1e6 operations per microsecond. */
+/* The time of a matrix product. 1 TFLOPS is 1e6 operations per microsecond. */
 static double product_us(const struct hardware_stages *stages, const struct model_figures *model,
                          enum stage_product product, double rows, double share) {
     const struct product_rates *rates = &stages->products[product];
@@ -48,11 +48,12 @@ static double product_us(const struct hardware_stages *stages, const struct mode
 
 /* ---- from rates ---- */
 
-/* FlashMLA: 2 (512 + 64 + 512) operations for each head, query token and position. */
+/* The core attention of FlashMLA has 2 (512 + 64 + 512) operations per head, query token and
+ * position. */
 static double answer_core(const struct hardware_stages *stages, const struct model_figures *model,
                           const struct stage_work *work) {
     const struct answer_rates *rates = &stages->answer;
-    double each = work->answer_tokens / work->answer_rows; /* query tokens of a request */
+    double each = work->answer_tokens / work->answer_rows; /* query tokens per request */
     double tflops = rates->core_tflops;
     if (each > 1) tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
     double width = 2.0 * model->kv_rank + model->rope_dim;
@@ -102,8 +103,8 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     return us;
 }
 
-/* Only weights of experts with a token are read: 1 - e^-n of the experts with n tokens on
- * average. */
+/* Only the weights of experts with a token are read. If experts have n tokens on average, that is
+ * the share 1 - e^-n of them. */
 static double experts_of_rates(const struct hardware_stages *stages,
                                const struct model_figures *model, double pairs, double slots,
                                bool prompts) {
@@ -125,8 +126,8 @@ static double experts_of_rates(const struct hardware_stages *stages,
 
 /* ---- from a table ---- */
 
-/* The time of all parts of a stage except the core's, which depends on the context, and the dense
- * MLP's. */
+/* The time of all parts of a stage, except the core attention, which depends on the context, and
+ * the dense MLP. */
 static double table_stage(const struct stage_table *table, enum stage_table_phase phase,
                           enum stage stage, double tokens) {
     double us = 0;
@@ -139,9 +140,9 @@ static double table_stage(const struct stage_table *table, enum stage_table_phas
     return us;
 }
 
-/* The number k of equal chunks of c tokens, each after r positions, that has all three sums:
- * attended is k (c r + c (c + 1) / 2), cached k r, tokens k c. Chunks shorter than the table's
- * first one count as shares of it. */
+/* The time of the core attention for k equal chunks of c tokens, each after r positions, that have
+ * all three sums: attended is k (c r + c (c + 1) / 2), cached is k r, tokens are k c. Chunks
+ * shorter than the first one of the table count as fractions of it. */
 static double table_core(const struct stage_table *table, const struct stage_work *work) {
     double tokens = work->prompt_tokens, above = work->attended - tokens / 2;
     double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
@@ -192,9 +193,10 @@ double stage_rates_experts(const struct hardware_stages *stages, const struct mo
 
 /* ---- transfers ---- */
 
-/* The nodes that a token is sent to. It chooses k of g groups, each with e / k of its e experts. If
- * a node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)). If a group has w = n / g nodes: for
- * each group, as many as its picks hit. */
+/* The number of nodes that a token is sent to. The token chooses k of g groups, each with e / k of
+ * its e experts. If each node has g / n groups, it is n (1 - C(g - g / n, k) / C(g, k)). If each
+ * group spans w = n / g nodes, it is, for each chosen group, the number of nodes that its experts
+ * hit. */
 double stage_rates_copies(const struct model_figures *model, double nodes) {
     double groups = model->expert_groups, chosen = model->groups_per_token;
     if (nodes <= 1) return 1;
@@ -369,7 +371,7 @@ static enum status read_table(struct arena *arena, const struct tree_place *plac
     return stage_table_read(text, "stages.table", table, place->error);
 }
 
-/* Reads the rates of a layer's stages, which hardware without a table has. */
+/* Reads the rates of the stages of a layer, for hardware without a table. */
 static enum status read_rates(const struct tree_place *place, const struct tree *tree,
                               struct hardware_stages *stages) {
     enum status status = read_products(place, tree_member(tree, "products"), stages->products);

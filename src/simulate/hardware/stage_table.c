@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lines are added to their part's grid one by one, in any order. Points that were never set are
- * missing at the end.
+ * Lines are added one by one to the grids of their parts, in any order. Points that were not set at
+ * the end are missing.
  */
 #include "simulate/hardware/stage_table.h"
 
@@ -60,7 +60,7 @@ static bool stage_table_read_count(struct bytes text, double *out) {
     return !memchr(text.data, '.', text.count) && stage_table_read_decimal(text, COUNT_MAX, out);
 }
 
-/* Splits into exactly FIELDS fields. */
+/* Splits the line into exactly FIELDS fields. */
 static bool stage_table_split(struct bytes line, struct bytes fields[FIELDS]) {
     for (int i = 0; i < FIELDS; i++) {
         const char *comma = line.count ? memchr(line.data, ',', line.count) : NULL;
@@ -116,8 +116,8 @@ static enum status read_point(const struct stage_reading *reading, struct bytes 
 
 /* ---- the grid ---- */
 
-/* The index of the value, which is inserted if it is new. STAGE_TABLE_POINTS_MAX: no space is
- * left. */
+/* Returns the index of the value, which is inserted if it is new, or STAGE_TABLE_POINTS_MAX if
+ * there is no space. */
 static uint32_t find_or_insert(struct stage_axis *axis, double value, bool *new_out) {
     uint32_t at = 0;
     while (at < axis->count && axis->at[at] < value)
@@ -164,7 +164,7 @@ static enum status add_point(const struct stage_reading *reading, const struct p
     return STATUS_OK;
 }
 
-/* True for the parts that a whole layer of DeepSeek-V3 needs. */
+/* True for parts that a complete layer of DeepSeek-V3 needs. */
 static bool is_needed(enum stage_table_phase phase, enum stage_part part) {
     bool experts = part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
     if (part == PART_DENSE) return false;
@@ -226,7 +226,8 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
 
 /* ---- between points ---- */
 
-/* The points on either side, or the last two; f = 0 at the first. */
+/* The two points around a value, or the last two. f is the position between them, 0 at the
+ * first. */
 struct stage_place {
     uint32_t low, high;
     double f;
@@ -244,7 +245,7 @@ static struct stage_place stage_table_place_of(const struct stage_axis *axis, do
                                 (value - axis->at[low]) / (axis->at[low + 1] - axis->at[low])};
 }
 
-/* After the last point a falling time stays constant. */
+/* Interpolates. After the last point, falling times stay constant. */
 static double between(struct stage_place place, double low, double high) {
     if (place.low == place.high) return low + low * place.f;
     if (place.f > 1 && high < low) return high;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A step's time has three inputs: each rank's compute time for a micro-batch, the experts' time by
- * the pairs that they get, and the execution of the overlap table by all ranks with both. A rank
- * with the mean of all executes the same table alone. Its waits are attributed to communication,
- * and the rest to the differences between ranks.
+ * The time of a step is computed in three parts: the compute times of each rank for a micro-batch,
+ * the time of the experts by the number of their pairs, and the execution of the overlap table with
+ * both by all ranks. An "even schedule" executes the same table for one rank with the mean of all.
+ * Its waits are attributed to communication, and the remaining time to differences between ranks.
  */
 #include "simulate/hardware/step_clock.h"
 
@@ -19,20 +19,21 @@
 
 #define PAGE_TOKENS KV_BLOCK_TOKENS
 #define US_S 1e-6
-#define PRICED_PAIRS 32768 /* of a rank: 4,096 tokens with 8 experts each */
+#define PRICED_PAIRS 32768 /* pairs of a rank: 4,096 tokens with 8 experts each */
 
 struct step_clock {
     struct step_clock_options options;
     const struct hardware_stages *stages;
-    /* fit of measured steps; else NULL, and the members below are used */
+    /* fit of measured steps; if NULL, the members below are used */
     const struct step_fit *fit;
     struct expert_world experts;
-    struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
-    struct schedule_work work;           /* of a rank with the mean of all */
+    struct stage_transfers transfers[2]; /* in steps without prompts, with prompts */
+    struct schedule_work work;           /* the even schedule's: the mean of all ranks */
     struct unit_schedule schedule;
 };
 
-/* The ranks of a node, as in the rebalancer: one node if not all have the same number. */
+/* The number of ranks on a node, as in the rebalancer. If not all nodes have the same number, there
+ * is one node. */
 static uint32_t node_ranks_of(const struct step_clock_options *options) {
     uint32_t each = options->ranks_per_node;
     return each && options->ranks % each == 0 ? each : 0;
@@ -77,8 +78,8 @@ static enum status step_clock_check_options(const struct step_clock_options *opt
     return STATUS_OK;
 }
 
-/* The prices in a step of prompts, from the hardware's rates instead of the measurements of the
- * product's rebalancer. */
+/* The prices in a prefill step, from the rates of the hardware. The product's rebalancer measures
+ * them. */
 static struct rebalance_prices prices_of(const struct step_clock_options *options) {
     const struct model_figures *model = options->model;
     const double nodes = max_double(1, (double)options->ranks / options->ranks_per_node);
@@ -172,7 +173,7 @@ static struct step_time measured_step(const struct step_clock *clock,
 
 /* ---- a step by stages ---- */
 
-/* A micro-batch's share of a rank's work. */
+/* The work of a rank in a micro-batch that is this part of its step. */
 static struct stage_work step_clock_work_of(const struct step_share *share, double part,
                                             bool prompts) {
     return (struct stage_work){.prompt_tokens = share->prompt_tokens * part,
@@ -184,7 +185,7 @@ static struct stage_work step_clock_work_of(const struct step_share *share, doub
                                .prompts = prompts};
 }
 
-/* Adds the time of a second start of the core attention, for tables that run a part of it in
+/* Adds the time of a second launch of core attention, for tables that run a part of it in
  * ATTENTION_0. */
 static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     double early = us->core * overlap->early_sixteenths / 16;
@@ -193,7 +194,7 @@ static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     us->attention_1 -= early;
 }
 
-/* The times of micro-batches of one size for each rank. The mean of the ranks is used by the even
+/* Computes the times of micro-batches of one size for each rank, and their means for the even
  * schedule. */
 static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
                        const struct step_share *shares, double part, bool prompts,
@@ -217,7 +218,7 @@ static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
     micro_batch->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
-/* The experts' times by their rank's pairs. Those of the mean are used by the even schedule. */
+/* Computes the times of the experts by the pairs of their rank. The even schedule uses the mean. */
 static void time_experts(struct step_clock *clock, bool prompts,
                          struct unit_schedule_micro_batch *micro_batch,
                          struct schedule_layer *layers) {
@@ -256,8 +257,8 @@ static void begin_schedule(struct step_clock *clock, const struct step_share *sh
         schedule->slowness[r] = shares[r].slowness;
 }
 
-/* Attributes the time of all ranks. The waits of the even schedule are communication that nothing
- * hides. The time beyond it is the ranks' wait for each other. */
+/* Attributes the time of all ranks. Waits of the even schedule are communication that no
+ * computation hides. The time beyond the even schedule is spent waiting for other ranks. */
 static void step_clock_spend(const struct step_clock *clock, struct step_time *time, double us,
                              double waited, double other, double stall) {
     const double ranks = clock->options.ranks;
@@ -271,7 +272,7 @@ static void step_clock_spend(const struct step_clock *clock, struct step_time *t
     time->spent[SPENT_IMBALANCE] = max_double(0, ranks * us * US_S - known);
 }
 
-/* The contribution of micro-batches of one size to the ranks' own times. */
+/* Adds the times of the ranks in micro-batches of one size. */
 static void spend_micro_batches(const struct step_clock *clock, struct step_time *time,
                                 const struct schedule_micro_batch *mean, double micro_batches) {
     const double ranks = clock->options.ranks, all = clock->work.layers;
@@ -322,7 +323,7 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
         spend_micro_batches(clock, &time, &work->micro_batches[size], counts[size]);
     }
     double even = overlap_schedule(overlap, work, &waited);
-    /* 1, or the ratio of the total time to the executed one */
+    /* 1, or the total time over the executed time */
     double part = even / work->follower->walked;
     double layers = unit_schedule_end(&clock->schedule) * part;
     clock->schedule.experts_us *= part;
@@ -358,7 +359,7 @@ uint64_t step_clock_moves(const struct step_clock *clock) {
     return clock->experts.move_count;
 }
 
-/* FP8 weights; embedding and head in BF16. */
+/* FP8 weights; the embedding and the LM head are BF16. */
 double step_clock_weight_bytes(const struct step_clock *clock) {
     const struct model_figures *m = clock->options.model;
     if (clock->fit) return clock->stages->rows->weight_bytes;

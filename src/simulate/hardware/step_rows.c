@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The piecewise linear parts are sums of pieces, each as long as the features extend into it, so
- * all weights enter linearly. Rows and weights are scaled (relative errors, columns of norm 1)
- * before the descent.
+ * A piecewise linear part is a sum over its pieces, each weighted by how far the feature extends
+ * into it, so all weights enter linearly. Rows and weights are scaled before the descent (relative
+ * errors, columns of norm 1).
  */
 #include "simulate/hardware/step_rows.h"
 
@@ -28,7 +28,8 @@ enum column {
 
 /* ---- a fit's value ---- */
 
-/* The length of `value` in each piece: up to the first bend, from there to the second, etc. */
+/* The length of `value` in each piece: up to the first bend, from there to the second, and so
+ * on. */
 static void step_rows_reach(const struct step_bends *bends, double value, double *out) {
     double before = 0;
     for (uint32_t i = 0; i < bends->count; i++) {
@@ -89,13 +90,12 @@ static const double *step_rows_row_of(const struct step_fitting *fitting, uint32
     return table->at + (size_t)i * table->column_count;
 }
 
-/* True for a row in which all ranks had the same share, which therefore measures f. */
+/* True if all ranks had the same share in this row, so that it measures f. */
 static bool step_rows_is_even(const struct step_fitting *fitting, const double *row) {
     return row[COLUMN_RANKS] == fitting->fit->ranks && row[COLUMN_BUSY] == row[COLUMN_RANKS];
 }
 
-/* Places a bend at each value or, if there are too many, at those that are far from the previous
- * one. */
+/* Adds a bend at the value, unless another one is within 2 % of it or there is no space left. */
 static void bend_at(struct step_bends *bends, double value) {
     uint32_t at = 0;
     while (at < bends->count && bends->at[at] < value)
@@ -173,7 +173,7 @@ static void step_rows_verify(struct step_fitting *fitting) {
     }
 }
 
-/* us = slowest + e (mean - slowest), least squares over the rows with idle ranks. */
+/* Fits us = slowest + e (mean - slowest) by least squares over the rows with idle ranks. */
 static void fit_evenness(struct step_fitting *fitting) {
     double above = 0, below = 0;
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {

@@ -8,7 +8,7 @@
 #include "base/nearest.h"
 
 #define COUNT_MAX 4294967295.0
-#define LARGE_MAX 9007199254740992.0 /* beyond it not every whole number is a double */
+#define LARGE_MAX 9007199254740992.0 /* larger whole numbers are not all exact as double */
 
 static const char *const notes[] = {"about", "note", "source"};
 

@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 
-/* The times of a transfer; each rank's tokens or pairs are the factors. */
+/* The times of a transfer. The tokens or pairs of each rank are factors. */
 struct schedule_transfer {
     double latency, send, take; /* us; us for each of `sent` and of `taken` */
     const double *sent, *taken; /* [ranks] */
@@ -42,13 +42,13 @@ static void unit_schedule_wait_for(struct unit_schedule *schedule, uint32_t micr
 static double experts_us(const struct unit_schedule_micro_batch *micro_batch, double pairs) {
     double at =
         pairs / micro_batch->pairs * ((double)UNIT_SCHEDULE_TIMES / UNIT_SCHEDULE_TIMES_MEANS);
-    /* extrapolated beyond the last point */
+    /* Beyond the last point the curve is extrapolated. */
     uint32_t i = min_u32((uint32_t)at, UNIT_SCHEDULE_TIMES - 1);
     return micro_batch->experts[i] +
            (micro_batch->experts[i + 1] - micro_batch->experts[i]) * (at - i);
 }
 
-/* Runs one expert batch. */
+/* Runs one expert batch on all ranks. */
 static void unit_schedule_run_experts(struct unit_schedule *schedule, uint32_t micro_batch,
                                       const struct unit_schedule_micro_batch *times,
                                       uint32_t expert_batches) {
@@ -59,8 +59,8 @@ static void unit_schedule_run_experts(struct unit_schedule *schedule, uint32_t m
     }
 }
 
-/* The number of nodes that a token is sent to, relative to the rates, if groups of experts are on
- * one node. */
+/* The number of nodes that a token is sent to, relative to the number that the rates assume, if no
+ * group of experts spans nodes. */
 static double unit_schedule_copies_of(const struct unit_schedule *schedule, uint32_t layer) {
     double copies = schedule->world->copies[layer];
     return schedule->whole_copies > 0 && copies > 0 ? copies / schedule->whole_copies : 1;

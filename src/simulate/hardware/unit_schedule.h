@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * All ranks of a unit execute an overlap table together (overlap_schedule.h determines the order of
- * the stages). Each computes its own share in its own time, and waits for the others only for data
- * from them: before MLP and before COMBINE. The rank with the longest contexts, the one with a
- * layer's busiest experts and the one that gets most tokens therefore delay the unit together by
- * the latest of them, not by their sum.
+ * Executes an overlap table on all ranks of a unit. overlap_schedule.h determines the order of the
+ * stages. Each rank computes its own share at its own speed. It waits for the others only for data
+ * from them, before MLP and before COMBINE. The rank with the longest contexts, the rank with the
+ * busiest experts of a layer, and the rank that receives most tokens therefore delay the unit by
+ * the latest of them, not by the sum of their delays.
  *
- * A transfer's rows leave rank s from b_s on, when it has computed them and its link is free, and
- * take c_s to leave it. Rows that rank r receives take d_r of its link. With the latency l:
+ * The rows of a transfer can leave rank s from b_s on, when s has computed them and its link is
+ * free, and leaving takes c_s. The rows that rank r receives take d_r on its link. With the latency
+ * l:
  *
  *   arrival_r = l + max(max_s(b_s + c_s), max(b, free_r) + d_r)
  *
- * Here b is the mean of the b_s, weighted by rows. Rank r receives rows from all ranks alike, so
- * its link is filled from about b on: earlier ranks find it idle for as long as later ones find it
- * busy.
+ * Here b is the mean of all b_s, weighted by rows. Rank r receives rows from all ranks alike, so
+ * its link is filled from about b on: the time that it idles before late senders equals the time
+ * that early senders keep it busy.
  *
- * The number of pairs of tokens and experts of a rank is drawn for each micro-batch and layer
+ * The number of pairs of token and expert on a rank is drawn for each micro-batch and layer
  * (expert_world.h). Times are in microseconds.
  */
 #pragma once
@@ -22,14 +23,14 @@
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_schedule.h"
 
-#define UNIT_SCHEDULE_TIMES 64      /* points of a rank's expert times, */
+#define UNIT_SCHEDULE_TIMES 64      /* points of the curve of expert times, */
 #define UNIT_SCHEDULE_TIMES_MEANS 4 /* up to this multiple of the mean number of pairs */
 
-struct unit_schedule_micro_batch { /* times of one size; the same in all layers */
+struct unit_schedule_micro_batch { /* for one size of micro-batch; the same in all layers */
     double attention_0[LIMIT_RANKS], attention_1[LIMIT_RANKS];
-    double shared[LIMIT_RANKS], dense[LIMIT_RANKS]; /* [ranks] including a rank's slowness */
+    double shared[LIMIT_RANKS], dense[LIMIT_RANKS]; /* including the slowness of the rank */
     double tokens[LIMIT_RANKS];                     /* [ranks] */
-    double pairs;                                   /* of a rank, on average */
+    double pairs;                                   /* of a rank, mean */
     double experts[UNIT_SCHEDULE_TIMES +
                    /* time of a rank with i / UNIT_SCHEDULE_TIMES of the largest number of pairs */
                    1];
@@ -41,12 +42,12 @@ struct unit_schedule {                 /* the owner sets all members before `out
     const struct schedule_work *work; /* sizes, layers */
     uint32_t ranks, dense_layers;
     double pairs_per_token, issue;
-    /* nodes that a token is sent to, as in the rates; 0: all nodes are equal */
+    /* Number of nodes that a token is sent to, as assumed by the rates; 0: nodes do not matter. */
     double whole_copies;
     struct stage_transfers transfers;
     double slowness[LIMIT_RANKS]; /* [ranks] of experts; 1 or more */
     struct unit_schedule_micro_batch micro_batches[SCHEDULE_SIZES];
-    double experts_us; /* out: the experts' compute time, summed over ranks */
+    double experts_us; /* output: compute time of the experts, summed over ranks */
     double now[LIMIT_RANKS], link_free[LIMIT_RANKS];
     double arrival[OVERLAP_MICRO_BATCHES][LIMIT_RANKS], pairs[OVERLAP_MICRO_BATCHES][LIMIT_RANKS];
 };

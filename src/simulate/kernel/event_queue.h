@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Events in virtual time: a heap, earliest first. Events of the same time leave the queue in the
- * order in which they were added, so runs are reproducible.
+ * A queue of events in virtual time: a heap, earliest first. Events with equal times leave the
+ * queue in the order in which they were added, so runs are reproducible.
  *
- * Events are never removed. The owner stores a stamp in each and compares it when the event is due,
- * to check whether it is still valid.
+ * Events cannot be cancelled. Their owner stores a stamp in each and compares it when the event is
+ * due, to see whether the event is still valid.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 struct event {
     int64_t due_ns;
     uint64_t order; /* sequence number */
-    uint64_t stamp; /* set by the owner, as the members below */
+    uint64_t stamp; /* set by the owner, like the members below */
     uint32_t kind, index;
 };
 
@@ -33,13 +33,13 @@ void event_queue_add(struct event_queue *queue, struct event event);
 /* Removes the next event. Returns false if there is none. */
 bool event_queue_take(struct event_queue *queue, struct event *event_out);
 
-/* The next time at which its owner runs. The queue holds few events of an alarm, no matter how
- * often it is set: later events stay in the queue and are reused when they are due. */
+/* An alarm: the next time at which its owner must run. Setting it often adds few events to the
+ * queue, because events with later times stay there and are reused when they are due. */
 #define EVENT_ALARM_DEPTH 64
 
 struct event_alarm {
-    uint32_t kind, index;                 /* of its events */
-    uint32_t count;                       /* its events in the queue */
+    uint32_t kind, index;                 /* kind and index of its events */
+    uint32_t count;                       /* of its events in the queue */
     int64_t due_ns;                       /* INT64_MAX: not set */
     int64_t queued_ns[EVENT_ALARM_DEPTH]; /* descending */
 };
@@ -49,6 +49,6 @@ struct event_alarm event_queue_alarm_of(uint32_t kind, uint32_t index);
 /* Sets the alarm to due_ns, unless it is set to an earlier time. */
 void event_queue_alarm_set(struct event_alarm *alarm, struct event_queue *queue, int64_t due_ns);
 
-/* Call when one of the alarm's events leaves the queue. Returns true, and resets the alarm, if it
- * is due. */
+/* Must be called when an event of the alarm leaves the queue. Returns true if the alarm is due, and
+ * resets it. */
 bool event_queue_alarm_rings(struct event_alarm *alarm, struct event_queue *queue, int64_t now_ns);

@@ -6,8 +6,8 @@
 #include "contract/machine.h"
 
 static void plan_next(struct fault_timetable *table, uint32_t kind, int64_t now_ns) {
-    table->due_ns[kind] = now_ns + fleet_dice_time(&table->dice[kind], 0,
-                                                   table->kinds[kind].after_ms_max * FLEET_MS);
+    table->due_ns[kind] =
+        now_ns + fleet_dice_time(&table->dice[kind], 0, table->kinds[kind].after_ms_max * FLEET_MS);
 }
 
 void fault_timetable_open(struct fault_timetable *table, const struct fault_kind *kinds,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Faults of several kinds at random times. Each kind has a random stream and times of its own. A
- * kind that is added, or is made more frequent, therefore changes a seed's run only by its effects,
- * not by its draws.
+ * Random times for faults of several kinds. Each kind has its own random stream and its own times.
+ * If a kind is added or made more frequent, the draws of the other kinds in a run stay the same.
  */
 #pragma once
 
@@ -10,7 +9,7 @@
 struct world;
 
 struct fault_kind {
-    int64_t after_ms_max; /* the longest time between two; on average it is a third of that */
+    int64_t after_ms_max; /* the longest time between two faults; the mean is a third of it */
     void (*strike)(struct world *world, struct fleet_dice *dice);
 };
 
@@ -20,17 +19,17 @@ struct fault_timetable {
     const struct fault_kind *kinds; /* [count] */
     uint32_t count;
     struct fleet_dice dice[FAULT_KINDS_MAX];
-    int64_t due_ns[FAULT_KINDS_MAX]; /* of the next one; MACHINE_NEVER: none */
+    int64_t due_ns[FAULT_KINDS_MAX]; /* of the next fault, or MACHINE_NEVER */
 };
 
-/* Begins at time 0 of a run. The kinds draw from `stream` and those that follow it. */
+/* Begins at time 0 of a run. Kind i draws from the random stream `stream` + i. */
 void fault_timetable_open(struct fault_timetable *table, const struct fault_kind *kinds,
                           uint32_t count, uint64_t seed, uint32_t stream);
 
-/* Ends all faults: none is due any more. */
+/* Ends the faults of all kinds. */
 void fault_timetable_end(struct fault_timetable *table);
 
 int64_t fault_timetable_next_ns(const struct fault_timetable *table);
 
-/* Lets all faults strike that are due. Returns how many. */
+/* Runs all faults that are due. Returns their number. */
 uint32_t fault_timetable_strike(struct fault_timetable *table, struct world *world, int64_t now_ns);

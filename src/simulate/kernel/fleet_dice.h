@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random numbers of a simulated fleet. Each part has a stream of its own, so its draws do not
- * depend on the number of draws of other parts.
+ * Random numbers of a simulated fleet. Each part of the fleet has its own stream, so its numbers do
+ * not depend on how often other parts draw.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ static inline uint32_t fleet_dice_below(struct fleet_dice *dice, uint32_t bound)
     return (uint32_t)(fleet_dice_draw(dice) * bound);
 }
 
-/* A time between the two, with more weight near the first. */
+/* A random time between the two limits. Times near the first are more likely. */
 static inline int64_t fleet_dice_time(struct fleet_dice *dice, int64_t least_ns, int64_t most_ns) {
     double share = fleet_dice_draw(dice);
     return least_ns + (int64_t)(share * share * (double)(most_ns - least_ns));

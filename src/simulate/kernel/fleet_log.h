@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last events in a simulated fleet, for debugging a breach. Events are stored as numbers and
+ * The last events of a simulated fleet, for debugging a breach. Events are stored as numbers and
  * formatted only on request.
  */
 #pragma once
@@ -16,7 +16,7 @@ struct fleet_event {
     const char *what; /* a string literal */
     uint8_t unit, rank;
     uint32_t attempt;
-    uint64_t request; /* the client's number * 64 + choice; FLEET_LOG_NOBODY */
+    uint64_t request; /* the client's number * 64 + choice, or FLEET_LOG_NOBODY */
     uint64_t a, b;
 };
 
@@ -34,5 +34,6 @@ void fleet_log_add(struct fleet_log *log, int64_t now_ns, const char *what, uint
 void fleet_log_request(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
                        uint32_t rank, struct request_id request, uint64_t a, uint64_t b);
 
-/* Formats the event that is `back` before the last one. Returns 0 if there is none. */
+/* Formats an event; `back` 0 is the last one. Returns the length of the line, or 0 if there is
+ * none. */
 size_t fleet_log_line(const struct fleet_log *log, uint32_t back, char *line, size_t line_bytes);

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-#define GAP_LEAST ((size_t)16 << 10) /* a shorter gap stays */
+#define GAP_LEAST ((size_t)16 << 10) /* shorter gaps are kept */
 
 bool post_open(struct post *post, struct arena *arena, size_t capacity) {
     *post = (struct post){.memory = arena_take(arena, capacity), .capacity = capacity};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records in transit to one machine in virtual time, in the order of arrival. What arrives last is
- * appended, what arrives earlier is inserted. The first messages leave a gap, which closes when it
- * is longer than the rest: a short queue stays in the same few pages, and the memory after them is
- * never touched.
+ * Records in transit to one machine in virtual time, ordered by arrival. A record that arrives last
+ * is appended; one that arrives earlier is inserted. Removing messages at the front leaves a gap,
+ * which is closed when it is larger than the rest. So a short queue stays in the same few pages of
+ * memory, and the memory after them is never touched.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 struct post_message {
     int64_t due_ns;
     uint32_t bytes;      /* of the whole message */
-    uint32_t connection; /* the sender chooses it; 0: none */
+    uint32_t connection; /* chosen by the sender; 0: none */
     struct record record;
 };
 
@@ -26,15 +26,15 @@ struct post {
 bool post_open(struct post *post, struct arena *arena, size_t capacity);
 void post_clear(struct post *post);
 
-/* Adds a record of `bytes` bytes after all that arrive no later. The caller fills in its content.
- * Earlier messages do not move. Returns NULL if the post is full. */
+/* Adds a record of this size after all messages that arrive no later than it. The caller fills in
+ * its contents. Earlier messages do not move. Returns NULL if there is no space. */
 struct record *post_put(struct post *post, int64_t due_ns, uint32_t connection, size_t bytes);
 
-/* Adds a copy of the record. The post must not be full. */
+/* Adds a copy of the record. There must be space for it. */
 void post_send(struct post *post, int64_t due_ns, uint32_t connection, const struct record *record);
 
-/* The message at that distance from the first one, or NULL after the last. The next one is at `at`
- * + bytes. */
+/* The message at an offset from the first one, or NULL at the end. The next message is at the
+ * offset `at` + bytes. */
 static inline struct post_message *post_at(const struct post *post, size_t at) {
     return post->head + at < post->tail
                ? (struct post_message *)(void *)(post->memory + post->head + at)
@@ -47,8 +47,8 @@ static inline int64_t post_next_ns(const struct post *post) {
     return message ? message->due_ns : MACHINE_NEVER;
 }
 
-/* Removes a message. Others may move. */
+/* Removes a message. Other messages may move. */
 void post_drop(struct post *post, size_t at);
 
-/* Removes the connection's messages that arrive later. */
+/* Removes all messages of the connection that arrive after after_ns. */
 void post_lose(struct post *post, uint32_t connection, int64_t after_ns);

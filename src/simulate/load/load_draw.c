@@ -32,7 +32,7 @@ double load_draw_exponential(struct load_dice *dice, double mean) {
 
 double load_draw_gamma(struct load_dice *dice, double mean, double cv) {
     double shape = 1 / (cv * cv), boost = 1;
-    if (shape < 1) { /* a gamma of one shape more, times a power of a uniform */
+    if (shape < 1) { /* gamma with shape + 1, times a power of a uniform variable */
         boost = pow(load_draw_uniform(dice), 1 / shape);
         shape += 1;
     }
@@ -46,7 +46,7 @@ double load_draw_gamma(struct load_dice *dice, double mean, double cv) {
     }
 }
 
-static double load_draw_below(double z) { /* the normal distribution's share below z */
+static double load_draw_below(double z) { /* the share of the normal distribution below z */
     return 0.5 * erfc(-z / sqrt(2));
 }
 

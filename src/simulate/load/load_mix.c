@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A heap holds the conversations that will have another turn, by its time. A turn is drawn from the
- * conversation's number and the turn's alone. Block ids are hashes of the conversation (or of its
- * system prompt) and the block's position, since prompts only grow.
+ * A heap holds the conversations that have another turn, by its time. The draws of a turn depend
+ * only on the number of the conversation and of the turn. Because prompts only grow, the id of a
+ * block is a hash of the conversation (or of its system prompt) and the block's position.
  */
 #include "simulate/load/load_mix.h"
 
@@ -11,7 +11,7 @@
 #include "base/limits.h"
 
 #define HEAP_SPARE 1024
-#define PAST_TURNS 16 /* length of the past in mean durations of a conversation */
+#define PAST_TURNS 16 /* length of the past, in mean durations of a conversation */
 #define SYSTEM_NAMES ((uint64_t)1 << 63)
 
 enum { DRAW_START, DRAW_TURN, DRAW_SYSTEM };
@@ -20,8 +20,8 @@ struct mix_turn {
     int64_t at_ns;
     uint64_t talk;   /* number of the conversation */
     uint32_t turn;   /* 0: the first */
-    uint32_t said;   /* tokens of earlier turns, including answers */
-    uint32_t stored; /* part of its prompt from before the run */
+    uint32_t said;   /* tokens of the earlier turns, including answers */
+    uint32_t stored; /* prompt tokens from before the run */
 };
 
 struct load_mix {
@@ -30,7 +30,7 @@ struct load_mix {
     struct mix_turn *heap; /* [room], the earliest first */
     uint32_t count, room;
     uint64_t talks, given, cut;
-    double start_s;   /* of the next conversation */
+    double start_s;   /* start of the next conversation */
     uint64_t *blocks; /* [tokens_max / KV_BLOCK_TOKENS + 1] of the last request returned */
 };
 
@@ -64,10 +64,10 @@ static int64_t load_mix_ns_of(double seconds) {
 
 /* ---- turns ---- */
 
-/* Tokens of a conversation's system prompt: whole blocks with the right mean. */
+/* The length of a system prompt: whole blocks, with the right mean over all system prompts. */
 static uint32_t system_tokens(const struct load_mix *mix, uint64_t system) {
     double blocks = mix->options.shape.system_tokens / KV_BLOCK_TOKENS, whole = floor(blocks);
-    /* the first of the system prompts have one block more */
+    /* The first system prompts have one block more. */
     double more = (blocks - whole) * mix->options.shape.systems;
     return KV_BLOCK_TOKENS * ((uint32_t)whole + ((double)system + 0.5 < more ? 1 : 0));
 }
@@ -76,7 +76,7 @@ static uint64_t system_of(const struct load_mix *mix, uint64_t talk) {
     return load_draw_hash(mix->options.seed ^ SYSTEM_NAMES, talk) % mix->options.shape.systems;
 }
 
-/* One turn, drawn at its time. */
+/* A turn, drawn at its time. */
 struct drawn_turn {
     uint32_t prompt, answer;
     bool fits, goes_on;
@@ -97,7 +97,7 @@ static struct drawn_turn draw_turn(const struct load_mix *mix, const struct mix_
     return drawn;
 }
 
-/* Removes the earliest turn of all conversations. */
+/* Removes the earliest turn from the heap. */
 static struct mix_turn take_turn(struct load_mix *mix) {
     int64_t start_ns = load_mix_ns_of(mix->start_s);
     if (mix->count && mix->heap[0].at_ns <= start_ns) {
@@ -137,8 +137,8 @@ static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint3
         mix->blocks[i] = load_draw_hash(i < shared ? system_name : talk_name, i);
 }
 
-/* Converts a turn of the past to a standing request if it is still being answered at 0. Returns
- * false if it is over. */
+/* Makes a standing request of a past turn that is still being answered at time 0. Returns false if
+ * the answer is over. */
 static bool place_in_past(const struct load_mix *mix, const struct mix_turn *turn, int64_t end_ns,
                           const struct drawn_turn *drawn, struct simulator_request *request) {
     if (end_ns <= 0) return false;

@@ -8,19 +8,19 @@
 struct play {       /* one play of the trace */
     size_t row;     /* next row */
     uint64_t gone;  /* rows since it began */
-    double shift_s; /* offset from the rows' times, before scaling */
+    double shift_s; /* offset to the times of the rows, before scaling */
 };
 
 struct load_replay {
     struct load_replay_options options;
     struct play plays[LOAD_REPLAY_ABREAST_MAX];
-    double span_s; /* of the trace, from its first row to the next play's first row */
+    double span_s; /* from the first row of a play to that of the next */
     double speed;
     uint64_t given;
-    uint64_t *blocks; /* [maximum of a row] blocks of the last request returned */
+    uint64_t *blocks; /* [most blocks of a row] of the last request returned */
 };
 
-/* If a trace has no times, its rows arrive one per second before scaling. */
+/* The time of a row. Without times in the trace, one row arrives per second, before scaling. */
 static double row_s(const struct load_replay *replay, size_t row) {
     const struct load_trace *trace = replay->options.trace;
     return trace->has_arrivals ? trace->rows[row].arrival : (double)row;
@@ -104,7 +104,7 @@ enum status load_replay_open(struct arena *arena, const struct load_replay_optio
     replay->options = *options;
     replay->blocks = blocks;
     double rows = (double)trace->count;
-    /* The mean distance of rows, after the last row. */
+    /* The last row is followed by the mean distance of rows. */
     replay->span_s = row_s(replay, trace->count - 1) * rows / (rows > 1 ? rows - 1 : 1);
     if (replay->span_s <= 0) replay->span_s = 1;
     replay->speed = options->speed;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of requests from a trace (struct simulator_source): lengths and times are scaled by
- * given factors, and the trace is played several times. Each play has prompts of its own: prompts
- * share prefixes only within a play. Several plays may run at the same time, each starting
- * elsewhere in the trace. A small service's trace can thus load a large one without bursts that
- * never occurred.
+ * A source of requests that replays a trace (struct simulator_source). Lengths and times are scaled
+ * by given factors, and the trace is played several times. Prompts share prefixes only within a
+ * play. Several plays may run at once, each starting at another place in the trace. A trace of a
+ * small service can thus load a large fleet without bursts that never occurred.
  */
 #pragma once
 
@@ -14,14 +13,13 @@
 
 struct load_replay_options {
     const struct load_trace *trace; /* must live as long as the source */
-    uint32_t block_tokens;          /* replaces LOAD_TRACE_BLOCK_TOKENS of the trace: scales
+    uint32_t block_tokens;          /* in place of LOAD_TRACE_BLOCK_TOKENS, which scales
                                      * lengths */
-    uint32_t tokens_max;            /* longer prompts are cut, and then answers, to fit; 0: no
-                                     * limit */
-    double speed;                   /* times as fast as recorded */
-    double requests_per_s;          /* replaces speed if > 0: of all plays together */
+    uint32_t tokens_max;            /* prompts, and then answers, are cut to fit; 0: no limit */
+    double speed;                   /* factor on the recorded speed */
+    double requests_per_s;          /* if > 0, replaces speed: the rate of all plays together */
     uint32_t plays;                 /* consecutive plays, >= 1; 0: no end */
-    uint32_t abreast;               /* at the same time, 1..LOAD_REPLAY_ABREAST_MAX */
+    uint32_t abreast;               /* plays at once, 1..LOAD_REPLAY_ABREAST_MAX */
     uint64_t requests;              /* limit; 0: none */
     uint64_t seed;
 };
@@ -30,7 +28,7 @@ struct load_replay;
 
 size_t load_replay_bytes(const struct load_replay_options *options);
 
-/* Returns STATUS_INVALID if the trace has no arrival times and no rate was given. */
+/* Returns STATUS_INVALID if the trace has no arrival times and no rate is given. */
 enum status load_replay_open(struct arena *arena, const struct load_replay_options *options,
                              struct load_replay **replay_out, struct error *error) MUST_USE;
 

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 
-/* Mean part of a prompt's end that fills no block. */
+/* The mean number of tokens at the end of a prompt that fill no block. */
 #define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0)
 
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,

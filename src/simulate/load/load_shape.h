@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shape of a mix of requests, and the shape that has given moments. A mix consists of
- * conversations, each with a system prompt that many share, and turns. A turn's prompt is the whole
- * prompt of the previous turn, its answer, and new text. Answers and texts are lognormal and
- * independent; the number of turns is geometric.
+ * The shape of a mix of requests, and a solver for the shape with given moments. A mix consists of
+ * conversations. A conversation has turns and begins with a system prompt that many conversations
+ * share. The prompt of a turn is the whole previous prompt, its answer, and new text. The lengths
+ * of answers and texts are lognormal and independent; the number of turns is geometric.
  *
  * With means A of answers, U of new text, S of system prompts, T of turns, and B tokens in a block:
  *   prompt            P = S + U T + A (T - 1)
@@ -18,22 +18,22 @@
 #include "simulate/load/load_draw.h"
 
 struct load_shape {
-    double answer_tokens, answer_cv; /* mean, and standard deviation over mean */
-    double text_tokens, text_cv;     /* new in a turn */
+    double answer_tokens, answer_cv; /* mean; standard deviation over mean */
+    double text_tokens, text_cv;     /* new text in a turn */
     double system_tokens;            /* mean */
-    double turns;                    /* mean of a conversation, >= 1 */
+    double turns;                    /* mean for a conversation, >= 1 */
     uint32_t systems;                /* different system prompts, all equally frequent */
-    /* limit of prompt and answer; a conversation ends before it would exceed this */
+    /* Limit of prompt plus answer. A conversation ends before it would exceed this. */
     uint32_t tokens_max;
 };
 
 struct mix_moments {
     double prompt_answer_ratio; /* prompt tokens over answer tokens */
-    double hit_share;           /* of prompt tokens, 0..1, with a cache that evicts nothing */
-    double kv_tokens;           /* KV tokens that an answer token reads, mean over answer tokens */
+    double hit_share;           /* cached share of prompt tokens, 0..1, if nothing is evicted */
+    double kv_tokens;           /* mean number of KV tokens that an answer token reads */
 };
 
 /* Sets answer_tokens, text_tokens and system_tokens from the other members. Returns STATUS_INVALID
- * if no such shape has these moments; the error suggests a change. */
+ * if no shape has these moments; the error suggests a change. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) MUST_USE;

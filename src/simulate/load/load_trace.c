@@ -40,13 +40,13 @@ static enum status load_trace_add_row(struct trace_reading *reading, double time
     trace->rows[trace->count++] = (struct load_trace_row){
         .arrival = arrival,
         .prompt_tokens = (uint32_t)prompt,
-        .output_tokens = output ? (uint32_t)output : 1, /* an answer has one token at least */
+        .output_tokens = output ? (uint32_t)output : 1, /* an answer has at least one token */
         .block_index = trace->block_count,
     };
     return STATUS_OK;
 }
 
-/* The next line without its end. Returns false at the end of the text. */
+/* Takes the next line, without its line end. Returns false at the end of the text. */
 static bool load_trace_take_line(struct bytes *text, struct bytes *line_out) {
     if (text->count == 0) return false;
     const char *end = memchr(text->data, '\n', text->count);
@@ -91,7 +91,7 @@ static double days_from_civil(int year, int month, int day) {
     return era * 146097.0 + days - 719468;
 }
 
-/* Reads at most digits_max digits at the text's beginning, and then the character `behind` ('\0':
+/* Reads at most digits_max digits at the start of the text, and then the character `behind` ('\0':
  * none). */
 static bool load_trace_take_digits(struct bytes *text, size_t digits_max, char behind, int *out) {
     size_t at = 0;
@@ -111,8 +111,8 @@ static bool load_trace_take_digits(struct bytes *text, size_t digits_max, char b
     return true;
 }
 
-/* Reads "2023-11-16 18:15:46.6805900", also with a 'T' in the middle and a zone at the end, which
- * is ignored; or a plain number of seconds. */
+/* Reads "2023-11-16 18:15:46.6805900", or a plain number of seconds. The separator may also be 'T',
+ * and a time zone at the end is ignored. */
 static bool load_trace_read_time(struct bytes field, double *out) {
     int year, month, day, hour, minute;
     double second;
@@ -241,7 +241,7 @@ static enum status read_lines(struct trace_reading *reading, struct bytes text) 
     return error_set(reading->error, STATUS_INVALID, "%s: no requests in it", reading->name);
 }
 
-/* Upper limits of the contents of a text. */
+/* Upper limits for what a text can contain. */
 struct trace_room {
     size_t rows, blocks, scratch_bytes;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An event at one end of a connection: a slice leaves, arrives or has been written, a finish or an
- * end arrives, or the end detects that its connection is broken.
+ * An event happens at one end of a connection: a slice leaves, arrives or has been written, the end
+ * of a transfer arrives, or this end detects that the connection is broken.
  */
 #include "simulate/pages/fleet_carriers.h"
 
@@ -13,14 +13,14 @@ enum { EVENTS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
-/* Odds of a fault per slice: one in this many. */
+/* Odds of a fault per slice: one in so many. */
 enum { LOST_OF = 250, DAMAGED_OF = 250, DOUBLED_OF = 60, SLOW_OF = 40, SLOW_WRITE_OF = 200 };
 
 struct fleet_link { /* from a sender to a receiver */
-    uint64_t id;    /* the same at both ends; TRANSFER_NO_PEER: free */
+    uint64_t id;    /* the same at both ends; TRANSFER_NO_PEER: unused */
     struct fleet_place from, to;
     bool broken;
-    int64_t ready_ns, next_ns; /* time at which it is open; time at which its last slice has left */
+    int64_t ready_ns, next_ns; /* when it is open; when its last slice has left */
 };
 
 enum fleet_link_event_kind {
@@ -28,19 +28,19 @@ enum fleet_link_event_kind {
     LINK_EVENT_COMES,  /* a slice arrives at its receiver */
     LINK_EVENT_WRITTEN,
     LINK_EVENT_FINISH,
-    LINK_EVENT_END,   /* the grant of the other side ends */
+    LINK_EVENT_END,   /* the other side's grant ends */
     LINK_EVENT_BROKEN /* this end detects that the link is broken */
 };
 
 struct fleet_link_event {
     int64_t due_ns;
     enum fleet_link_event_kind kind;
-    struct fleet_place at; /* where the event happens */
+    struct fleet_place at; /* the rank where the event happens */
     uint64_t link;
     struct transfer_grant grant;
     uint32_t block, slice, row_count;
     struct page_id page;         /* LEAVES: the page of the slice */
-    uint32_t slot;               /* LEAVES: slot of the ledger */
+    uint32_t slot;               /* LEAVES: the slot in the ledger */
     struct transfer_write write; /* WRITTEN */
     uint64_t slice_count;        /* FINISH */
     enum transfer_end end;
@@ -76,7 +76,7 @@ static struct fleet_link_event *first_event(const struct fleet_carriers *carrier
     return carriers->event_count ? &carriers->events[carriers->order[0]] : NULL;
 }
 
-/* Inserts the event after all events that are due no later. */
+/* Inserts the event after all events that are due no later than it. */
 static void fleet_carriers_add_event(struct fleet_carriers *carriers,
                                      const struct fleet_link_event *event) {
     check(carriers->event_count < EVENTS_MAX);
@@ -101,7 +101,7 @@ static struct fleet_link_event fleet_carriers_take_event(struct fleet_carriers *
 
 /* ---- places ---- */
 
-/* The carrier of a rank; NULL if the place belongs to another incarnation. */
+/* The carrier of a rank, or NULL if the unit has another incarnation now. */
 static struct fleet_carrier *carrier_at(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = &carriers->places[place.unit][place.rank];
     return carrier->up && carrier->life == place.life ? carrier : NULL;
@@ -147,7 +147,7 @@ void fleet_carriers_address(struct fleet_place place, char address[KV_ADDRESS_BY
     format_text(address, KV_ADDRESS_BYTES, "%u %u %u", place.unit, place.rank, place.life);
 }
 
-/* Reads the digits up to a blank or the end. */
+/* Reads the digits up to a blank or the end of the text. */
 static uint32_t fleet_carriers_take_number(const char **text) {
     uint32_t value = 0;
     while (**text >= '0' && **text <= '9')
@@ -185,7 +185,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
     fleet_carriers_add_event(carriers, &event);
 }
 
-/* Breaks a link: slices in transit are lost. Each end detects the break at a different time. */
+/* Breaks a link. Slices in transit are lost. Each end detects the break at a different time. */
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
@@ -235,7 +235,7 @@ static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
 
 /* ---- transfers ---- */
 
-/* Ends the transfer. This happens exactly once. */
+/* Ends a transfer. This happens exactly once. */
 static void end(struct fleet_carriers *carriers, struct fleet_place place,
                 struct transfer_order *order, bool arrived, uint32_t blocks) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
@@ -308,7 +308,7 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct transfer_order *order = transfer_orders_find(&carrier->orders, record->request);
     struct error error;
-    if (!order && !record->first) return; /* it has already ended */
+    if (!order && !record->first) return; /* the transfer has already ended */
     if (!order) {
         struct fleet_place to = fleet_carriers_place_of(record->route.address);
         struct fleet_link *link = fleet_carriers_open_link(carriers, place, to, now_ns);
@@ -343,7 +343,7 @@ static void fleet_carriers_cancel(struct fleet_carriers *carriers, struct fleet_
                             "cancelled");
 }
 
-/* Answers for a rank without a process: every transfer begins and ends at once. */
+/* Answers for a rank without a process: its transfers begin and end at once, as failed. */
 static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place place,
                             const struct record *record) {
     bool begins =
@@ -368,7 +368,7 @@ static void fleet_carriers_report_end(struct fleet_carriers *carriers, struct fl
     fleet_carriers_add_event(carriers, &event);
 }
 
-/* Reads a slice from its page and puts it in transit. */
+/* Reads a slice from its page and sends it. */
 static void fleet_carriers_leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
                                  struct fleet_link_event *event) {
     struct fleet_dice *dice = &carriers->dice;
@@ -433,7 +433,7 @@ static void fleet_carriers_written(struct fleet_carriers *carriers, struct fleet
     transfer_ledger_written(&carrier->ledger, &event->write, how);
 }
 
-/* Drops the slices of this link that are still being written. */
+/* Drops the slices of this link that are being written. */
 static void give_up_writes(struct fleet_carriers *carriers, struct fleet_place place,
                            uint64_t link) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
@@ -487,7 +487,7 @@ static void fleet_carriers_happen(struct fleet_carriers *carriers, struct fleet_
     }
 }
 
-/* Drops the slices of ended grants. */
+/* Drops the slices of grants that have ended. */
 static void fleet_carriers_prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     for (uint32_t at = carriers->event_count; at-- > 0;) {

@@ -5,7 +5,7 @@
 
 enum { BLOCKS_MAX = 320, JOBS_MAX = 512, STALE_OF = 60, TORN_OF = 2 };
 
-/* Time after which a unit finds blocks written by another one. */
+/* Delay until a unit finds blocks that another unit wrote. */
 #define OTHERS_SEE_NS (FLEET_SECOND / 2)
 
 enum block_state { BLOCK_FREE, BLOCK_QUEUED, BLOCK_WRITTEN };
@@ -13,7 +13,7 @@ enum block_state { BLOCK_FREE, BLOCK_QUEUED, BLOCK_WRITTEN };
 struct fleet_block {
     enum block_state state;
     uint8_t unit;      /* the unit that wrote it or is writing it */
-    uint8_t in_memory; /* bits of the units that also have it in host memory */
+    uint8_t in_memory; /* bit mask of the units that also have it in host memory */
     uint8_t seen;      /* bits of the units that have looked for others' blocks */
     struct block_key key;
     int64_t written_ns;
@@ -23,19 +23,19 @@ struct fleet_block {
 
 /* A request in transit or in work. */
 struct fleet_job {
-    enum record_kind kind; /* of the request's record */
+    enum record_kind kind; /* of the request */
     uint8_t unit, rank;
     int64_t asked_ns, due_ns;
     struct request_id request;
     uint32_t count, slice; /* LOAD: next slice to read */
-    uint32_t whole, host;  /* LOAD: leading blocks that are complete so far; those in host memory */
+    uint32_t whole, host;  /* LOAD: leading complete blocks so far; those in host memory */
     uint32_t slot;         /* LOAD: slot of the request */
-    bool in_step, over;    /* LOAD: the engine receives the end, which is due */
+    bool in_step, over;    /* LOAD: the engine takes the end; `over`: it is there */
     bool lost;             /* the process that received it is dead */
     int64_t took_ns;       /* LOAD: its duration */
-    bool fresh;            /* FIND: also finds blocks that others wrote just now */
+    bool fresh;            /* FIND: also finds blocks that others have just written */
     uint32_t last_page, dropped;
-    bool taken[FLEET_STORAGE_KEYS_MAX]; /* PUT: these blocks are copied */
+    bool taken[FLEET_STORAGE_KEYS_MAX]; /* PUT: the blocks that have been copied */
     struct block_key keys[FLEET_STORAGE_KEYS_MAX];
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
 };
@@ -49,7 +49,7 @@ bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint
 
 /* ---- blocks ---- */
 
-/* A written block that the unit can find; NULL if there is none. */
+/* A written block that the unit can find, or NULL. */
 static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
                                       uint32_t unit, int64_t now_ns) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
@@ -77,8 +77,8 @@ static uint32_t count_queued(const struct fleet_storage *storage, uint32_t unit)
     return count;
 }
 
-/* Finds space for one more block, evicting a written one if necessary. Returns NULL if all are
- * queued for writing. */
+/* Makes space for one more block, by evicting a written one if necessary. Returns NULL if all
+ * blocks are queued for writing. */
 static struct fleet_block *fleet_storage_make_room(struct fleet_storage *storage) {
     struct fleet_block *written[BLOCKS_MAX];
     uint32_t count = 0;
@@ -122,13 +122,13 @@ static bool fleet_storage_is_whole(const struct fleet_block *block, uint32_t sli
            block->checksums[slice];
 }
 
-/* The pages of the process that received the job; NULL if it is dead. */
+/* The engine with the pages of the process that received the job, or NULL if it is dead. */
 static struct fleet_engine *engine_of(struct fleet_storage *storage, const struct fleet_job *job) {
     return job->lost ? NULL : storage->engine_of(storage->context, job->unit, job->rank);
 }
 
-/* Reads one slice of all blocks. Returns true if it was the last. Blocks after a damaged one are
- * also written, but do not count. */
+/* Reads one slice of all blocks. Returns true if it was the last slice. Blocks after a damaged one
+ * are written, too, but do not count. */
 static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
     struct fleet_engine *engine = engine_of(storage, job);
     if (!engine) job->whole = 0;
@@ -141,7 +141,7 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
             memcpy(page->rows[job->slice], block->page.rows[job->slice],
                    sizeof page->rows[job->slice]);
             if (fleet_storage_is_whole(block, job->slice)) continue;
-            block->state = BLOCK_FREE; /* for all units and later reads */
+            block->state = BLOCK_FREE; /* for all units, and for later reads */
             storage->counts.refused++;
         }
         if (job->whole > i) job->whole = i;
@@ -172,7 +172,7 @@ static void drop_job(struct fleet_storage *storage, struct fleet_job *job) {
     *job = storage->jobs[--storage->job_count];
 }
 
-/* The slot's load with in_step, or NULL. */
+/* The load of the slot that has in_step set, or NULL. */
 static struct fleet_job *job_of_slot(const struct fleet_storage *storage, uint32_t unit,
                                      uint32_t rank, uint32_t slot) {
     for (uint32_t i = 0; i < storage->job_count; i++) {
@@ -194,7 +194,7 @@ static void fleet_storage_park(struct fleet_storage *storage, uint32_t unit, uin
     drop_job(storage, job);
 }
 
-/* Copies the blocks from their pages and queues them for writing. */
+/* Copies blocks from their pages and queues them for writing. */
 static void fleet_storage_copy(struct fleet_storage *storage, struct fleet_job *job,
                                int64_t now_ns) {
     const struct fleet_engine *engine = engine_of(storage, job);
@@ -286,7 +286,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     job->slot = finds ? 0 : load->slot;
     job->in_step = !finds && load->in_step;
     struct fleet_engine *engine = engine_of(storage, job);
-    /* the pages are now written by the load */
+    /* from now on the load may write into these pages */
     for (uint32_t i = 0; !finds && engine && i < job->count; i++)
         fleet_engine_page_spoil(&engine->pages[job->pages[i].index]);
     for (uint32_t i = 0; !finds && i < job->count; i++) {
@@ -311,7 +311,7 @@ static void fleet_storage_write_blocks(struct fleet_storage *storage, int64_t no
     }
 }
 
-/* Returns true if the job is answered. */
+/* Continues a job. Returns true if it is answered. */
 static bool fleet_storage_run_job(struct fleet_storage *storage, struct fleet_job *job,
                                   int64_t now_ns) {
     if (job->kind == RECORD_KV_FIND) {
@@ -396,7 +396,7 @@ void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t r
         storage->jobs[i].lost |= storage->jobs[i].unit == unit && storage->jobs[i].rank == rank;
 }
 
-/* Leaves some of the queued blocks half written. */
+/* Stops a unit. Leaves some of its queued blocks half written. */
 void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A chart is 640 x 270 units, which the browser scales.
+ * A chart has 640 x 270 units, which the browser scales.
  */
 #include "simulate/report/chart.h"
 
@@ -33,7 +33,7 @@ struct axis {
     bool log;
 };
 
-/* A step of 1, 2, 2.5 or 5 times a power of ten that fits several times into the span. */
+/* A step of 1, 2, 2.5 or 5 times a power of ten, such that several steps fit into the span. */
 static double chart_round_step(double span) {
     static const double steps[] = {1, 2, 2.5, 5, 10};
     double power = pow(10, floor(log10(span / TICKS)));
@@ -42,7 +42,7 @@ static double chart_round_step(double span) {
     return 10 * power;
 }
 
-/* The first of 1, 2, 5, 10, 20 ... that is not less. */
+/* The smallest of 1, 2, 5, 10, 20, ... that is not less than the value. */
 static double log_tick_above(double value) {
     static const double steps[] = {1, 2, 5, 10};
     double power = pow(10, floor(log10(value)));
@@ -65,7 +65,7 @@ static struct axis axis_of(double low, double high, bool log) {
                          false};
 }
 
-/* The position along the axis, 0..1. */
+/* The position of a value along the axis, 0..1. */
 static double place_on(const struct axis *axis, double value) {
     if (axis->log) return log10(value / axis->low) / log10(axis->high / axis->low);
     return (value - axis->low) / (axis->high - axis->low);
@@ -99,7 +99,7 @@ static void begin(struct json_writer *writer, const struct chart *chart, double 
     chart_write_text(writer, 4, 15, "title", "start", chart->title);
 }
 
-/* Writes from the right, next to the title, series by series. */
+/* Writes the legend next to the title, from the right, series by series. */
 static void write_legend(struct json_writer *writer, const struct chart *chart) {
     double x = WIDTH - RIGHT;
     for (size_t i = chart->series_count; i-- > 0;) {
@@ -114,7 +114,7 @@ static void write_legend(struct json_writer *writer, const struct chart *chart) 
     }
 }
 
-/* The shortest text of a tick. */
+/* Formats the number of a tick as short as possible. */
 static void tick_text(double tick, char text[WORDS_SHORT_BYTES]) {
     words_short(tick, text);
     size_t count = strlen(text), end = count;
@@ -190,7 +190,7 @@ void chart_lines(struct json_writer *writer, const struct chart *chart) {
     struct axis x = axis_of(chart->x[0], chart->x[chart->count - 1], chart->log_x);
     struct axis y =
         axis_of(chart->y_min, chart->y_max > 0 ? chart->y_max : chart_largest(chart), false);
-    if (!x.log) { /* the axis ends at the last value */
+    if (!x.log) { /* the x axis ends at the last value */
         x.low = chart->x[0] < x.low + x.step && x.low >= 0 ? x.low : chart->x[0];
     }
     write_axes(writer, chart, &x, &y);

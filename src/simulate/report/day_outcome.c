@@ -73,7 +73,7 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
     day_figures_sums_add(&outcome->sums, segment, shared, options, report);
 }
 
-/* Sorts by hour; there are few windows. */
+/* Sorts the windows by hour. There are only a few. */
 static void order_windows(struct day_outcome *outcome) {
     for (uint32_t i = 1; i < outcome->window_count; i++)
         for (uint32_t j = i;

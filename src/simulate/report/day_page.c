@@ -11,7 +11,7 @@
 #define POINTS_MAX (DAY_SEGMENTS_MAX + 1) /* one more for the end of the last segment */
 #define HOUR_LABEL "hours from the day's first"
 
-/* Computes a segment's values of all series. */
+/* Computes the values of all series for a segment. */
 typedef void segment_values(const struct day_outcome *outcome,
                             const struct day_window_outcome *window, double *values_out);
 
@@ -80,8 +80,8 @@ static void first_of(const struct day_outcome *outcome, const struct day_window_
     values_out[1] = window->ttft_p99_s;
 }
 
-/* Writes the values of all tokens, and of answers that began and ended in the window: short ones.
- * NaN: none. */
+/* Writes values of the window: some cover all tokens, others only answers that began and ended in
+ * it, which are short. NaN: no value. */
 static void further_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
@@ -100,7 +100,7 @@ static void pages_of(const struct day_outcome *outcome, const struct day_window_
 static void balance_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
-    values_out[0] = max_double(window->prefill_balance, 1); /* 0: no step ran */
+    values_out[0] = max_double(window->prefill_balance, 1); /* it is 0 if no step ran */
     values_out[1] = max_double(window->decode_balance, 1);
 }
 
@@ -113,7 +113,7 @@ static void day_page_hits_of(const struct day_outcome *outcome,
     values_out[2] = hits * window->disk_share;
 }
 
-/* Writes the shares of the whole day's time. */
+/* Writes the shares of GPU time over the whole day. */
 static void day_page_write_spent(struct json_writer *writer, const struct day_outcome *outcome) {
     static const char *const names[] = {"prefill", "decode"};
     double shares[STEP_SPENT_COUNT + 1][2] = {{0}};
@@ -141,7 +141,7 @@ static void day_page_write_spent(struct json_writer *writer, const struct day_ou
     outcome_page_chart(writer, &chart, chart_bars);
 }
 
-/* Writes the balance by layer, mean over the day. */
+/* Writes the balance of each layer, averaged over the day. */
 static void write_layers(struct json_writer *writer, const struct day_outcome *outcome) {
     static const char *const names[] = {"prefill", "decode"};
     const struct model_figures *model = outcome->scenario->options.model;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A day as one HTML page: the two charts that DeepSeek published (nodes, cost and income by hour)
- * drawn again, further series by hour that it did not publish, the figures next to the published
- * ones, and the parameters with their sources.
+ * A simulated day as one HTML page. It redraws the two charts that DeepSeek published (nodes, and
+ * cost and income, by hour), adds further series by hour that DeepSeek did not publish, shows the
+ * figures next to the published ones, and lists the parameters with their sources.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cost of faults (simulate/simulator/fault_costs.h), as a table in text, as a table of a page,
- * and as JSON. For each kind of fault it has the number of faults, the number of affected requests,
- * and the share of them that missed the limits of TTFT and TPOT, with the faults and without them.
- * If the run was not compared, nothing is written.
+ * The cost of faults (simulate/simulator/fault_costs.h) as a table in text, as a table in HTML, and
+ * as JSON. For each kind of fault it gives the number of faults, the number of affected requests,
+ * and the share of these that missed the limits of TTFT and TPOT, with and without the faults.
+ * Nothing is written if the run was not compared with one without faults.
  */
 #pragma once
 

@@ -114,7 +114,7 @@ struct outcome_money outcome_money_of(const struct outcome *outcome) {
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct simulator_role_counts *counts = &outcome->report.roles[role];
         output += (double)counts->output_tokens;
-        if (role == UNIT_DECODE) continue; /* its prompts were computed elsewhere */
+        if (role == UNIT_DECODE) continue; /* prefill units computed its prompts */
         computed += (double)counts->computed_tokens;
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
     }
@@ -158,7 +158,8 @@ static void outcome_add_times(struct outcome_list *list, const struct outcome *o
     }
 }
 
-/* Adds a role's figures. Role "both" has the figures of both roles. */
+/* Adds the figures of a role. Units of the role "both" have the figures of prefill and of
+ * decode. */
 static void add_role(struct outcome_list *list, const struct outcome *outcome,
                      enum unit_role role) {
     static const char *const names[UNIT_ROLE_COUNT][6] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run as one JSON object: `figures`, and all counters. It contains no real time, so equal runs
- * yield equal texts.
+ * The results of a run as one JSON object: `figures`, and all counters. It contains no wall-clock
+ * time, so equal runs give equal texts.
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 
 void outcome_json_write(struct json_writer *writer, const struct outcome *outcome);
 
-/* "figures":[…] of any run: {"name","kind","fitted","published","simulated","unit"}. */
+/* Writes "figures":[…] for any run; each is
+ * {"name","kind","fitted","published","simulated","unit"}. */
 void outcome_json_figures(struct json_writer *writer, const struct day_figure *figures,
                           uint32_t count);

@@ -7,10 +7,10 @@
 #include "base/format.h"
 #include "simulate/report/fault_table.h"
 
-#define TIMES_POINTS 96 /* of a cumulative curve */
+#define TIMES_POINTS 96 /* points of a cumulative curve */
 #define PATH_BYTES 160
 #define LEVELS_MAX 12
-#define ITEMS_MAX 16 /* of a list; the rest is not shown */
+#define ITEMS_MAX 16 /* shown items of a list */
 
 /* ---- the page's frame ---- */
 
@@ -170,7 +170,7 @@ void outcome_page_chart(struct json_writer *writer, const struct chart *chart,
     json_writer_text(writer, "</div>\n");
 }
 
-struct series_room { /* the points' members as columns */
+struct series_room { /* members of the points, as columns */
     double x[OUTCOME_POINTS], columns[CHART_SERIES_MAX][OUTCOME_POINTS];
 };
 
@@ -224,7 +224,7 @@ static void outcome_page_write_pages(struct json_writer *writer, const struct ou
     outcome_page_write_series(writer, outcome, &chart, &room, offsets, names, count, 100);
 }
 
-/* Writes the share of requests up to a time, on a logarithmic axis. */
+/* Writes the share of requests up to each time, on a logarithmic axis. */
 static void outcome_page_write_times(struct json_writer *writer, const char *title,
                                      const struct time_spread *spread) {
     double x[TIMES_POINTS], share[TIMES_POINTS];

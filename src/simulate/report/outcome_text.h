@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run as a table for the terminal.
+ * The results of a run as a table for the terminal.
  */
 #pragma once
 

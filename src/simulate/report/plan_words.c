@@ -8,7 +8,7 @@
 #include "simulate/report/outcome.h"
 
 #define HOUR_S 3600
-#define TEXT_SPEEDS 3 /* one point in this many is in the text */
+#define TEXT_SPEEDS 3 /* the text has one point in so many */
 
 static const char *const curve_names[SIZE_CURVES] = {"apart", "apart, MTP", "combined",
                                                      "combined, MTP"};
@@ -46,7 +46,7 @@ static bool plan_words_is_before(const struct size_fleet *a, const struct size_f
     return a->load < b->load;
 }
 
-/* Writes how many more nodes the fleet would need, and the limit that a smaller fleet missed. */
+/* Writes how many more nodes the fleet would need, and the limit that a smaller number missed. */
 static void say_bound(double more, struct size_fleet *fleet) {
     char missed[SIZE_WHY_BYTES], rest[SIZE_WHY_BYTES + 16] = "by the clock", beyond[32] = "";
     format_text(missed, sizeof missed, "%s", fleet->why);
@@ -106,8 +106,8 @@ enum plan_choice {
     CHOICES
 };
 
-/* The unit's value of a choice. The number of rows follows from the others, and so does a decode
- * unit's number of tokens. */
+/* The value of a choice for this unit. Other values follow from the choices, such as the number of
+ * rows, or the tokens of a decode unit. */
 static uint32_t plan_words_value_of(const struct size_unit *unit, int choice) {
     const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
                                       [CHOICE_EXPERTS] = unit->redundant_experts,
@@ -118,7 +118,8 @@ static uint32_t plan_words_value_of(const struct size_unit *unit, int choice) {
     return values[choice];
 }
 
-/* A different number of ranks implies different redundant experts, so these may differ then. */
+/* True if two units differ only in this choice. A different number of ranks needs other redundant
+ * experts, so these may differ then, too. */
 static bool differs_by(const struct size_unit *a, const struct size_unit *b, int choice) {
     if (a->role != b->role) return false;
     for (int i = 0; i < CHOICES; i++) {
@@ -165,7 +166,7 @@ static void write_choice(struct json_writer *writer, const struct plan_found *fo
     json_writer_text(writer, "\n");
 }
 
-/* Writes each choice alone, for the units of the chosen fleet. */
+/* Writes the effect of each choice alone, for the units of the chosen fleet. */
 static void plan_words_write_choices(struct json_writer *writer, const struct plan_found *found) {
     const struct size_fleet *best = &found->fleets[0];
     if (found->count == 0 || best->verdict != SIZE_HOLDS) return;
@@ -187,7 +188,7 @@ static void plan_words_write_choices(struct json_writer *writer, const struct pl
 
 /* ---- text ---- */
 
-/* Writes a fleet's line of the table, without its verdict. */
+/* Writes the line of a fleet in the table, without its verdict. */
 static void plan_words_write_figures(struct json_writer *writer, const struct plan_found *found,
                                      uint32_t index) {
     const struct size_fleet *fleet = &found->fleets[index];
@@ -235,7 +236,7 @@ static void plan_words_write_load(struct json_writer *writer, const struct plan_
                       load->answer_mean, options->ttft_s, options->tpot_s * 1e3);
 }
 
-/* Writes which requests the limit of TTFT counts. */
+/* Writes which requests count for the limit of TTFT. */
 static void write_counted(struct json_writer *writer, const struct plan_found *found) {
     const struct size_load *load = &found->options.load;
     if (!load->counted_prompt) return;
@@ -402,7 +403,7 @@ static void plan_words_write_chart(struct json_writer *writer, const struct plan
     chart_lines(writer, &chart);
 }
 
-/* Writes the text's table into the page. The caller provides the memory. */
+/* Writes the table of the text into the page. The caller provides the memory. */
 void plan_words_page(struct json_writer *writer, const struct plan_found *found) {
     json_writer_text(writer, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                              "<title>fathom plan</title><style>");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A log-linear histogram: values below 128 have a bucket each; every power of two above is split
+ * A log-linear histogram. Values below 128 have one bucket each; each power of two above is split
  * into 128 equal buckets.
  */
 #include "simulate/report/spread.h"

@@ -7,17 +7,17 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define STEPS 25     /* of the noise */
-#define UNITS_MAX 48 /* of one side */
+#define STEPS 25     /* values of the noise */
+#define UNITS_MAX 48 /* units of one side */
 #define MINUTE_NS ((int64_t)60000000000)
-#define PRICE_LEAST 0.0 /* logarithms to the base of ten, of node-windows */
+#define PRICE_LEAST 0.0 /* decimal logarithms of prices in node-windows */
 #define PRICE_MOST 5.0
-#define SWEEPS 2 /* over both prices */
+#define SWEEPS 2 /* searches over both prices */
 #define NARROWINGS 8
 
 enum { UP, DOWN, DIRECTIONS };
 
-struct values { /* node-windows until the end, by units, so that loops over units are dense */
+struct values { /* node-windows until the end; units are the last index, for dense loops */
     double of[STEPS][DIRECTIONS][UNITS_MAX];
 };
 
@@ -25,8 +25,8 @@ struct bound {
     const struct scaled_options *day;
     const struct scale_rule_side *rule;
     uint32_t side;
-    double share[STEPS][STEPS]; /* [now][next window] of the chain */
-    double weight[STEPS];       /* long-term probability of each step */
+    double share[STEPS][STEPS]; /* [now][next window] transition probabilities of the chain */
+    double weight[STEPS];       /* stationary probability of each value */
     double noise[STEPS];
     double miss_price, turn_price;
     struct values later, now;
@@ -34,8 +34,8 @@ struct bound {
 
 /* ---- noise ---- */
 
-/* Rouwenhorst's chain of STEPS values, built up from two. `kept` is its correlation from window to
- * window. */
+/* Builds Rouwenhorst's chain of STEPS values, starting from two. `kept` is its correlation from one
+ * window to the next. */
 static void make_chain(struct bound *bound, double kept) {
     double stays = (1 + kept) / 2, before[STEPS][STEPS];
     memset(bound->share, 0, sizeof bound->share);
@@ -50,7 +50,7 @@ static void make_chain(struct bound *bound, double kept) {
                 bound->share[i + 1][j] += (1 - stays) * before[i][j];
                 bound->share[i + 1][j + 1] += stays * before[i][j];
             }
-        for (uint32_t i = 1; i < n; i++) /* rows in the middle were added twice */
+        for (uint32_t i = 1; i < n; i++) /* the middle rows were added twice */
             for (uint32_t j = 0; j <= n; j++)
                 bound->share[i][j] /= 2;
     }
@@ -68,7 +68,7 @@ static void open_noise(struct bound *bound) {
 }
 
 /* Mean and deviation of the noise over the windows from ahead_ns - over_ns to ahead_ns, for each
- * present value. */
+ * present value of the noise. */
 static void scaled_bound_look_ahead(const struct bound *bound, int64_t over_ns, double *kept_out,
                                     double *deviation_out) {
     const struct scaled_options *day = bound->day;
@@ -98,7 +98,7 @@ static double scaled_bound_tokens_at(const struct bound *bound, int64_t at_ns) {
     return requests * day->prompt_tokens * times;
 }
 
-/* The cost of nodes and of misses one start's time later, for each number of units in each step of
+/* The cost of nodes, and of misses one start time later, for each number of units and each value of
  * the noise. */
 static void price_window(const struct bound *bound, int64_t at_ns, double kept, double deviation,
                          int64_t over_ns, double costs[STEPS][UNITS_MAX]) {
@@ -118,7 +118,7 @@ static void price_window(const struct bound *bound, int64_t at_ns, double kept, 
     }
 }
 
-/* The mean cost after a choice of each number of units, over the noise of the next window. */
+/* The mean cost after a choice, over the noise of the next window, for each number of units. */
 static void average(const struct bound *bound, uint32_t step, uint32_t direction, double *sums) {
     uint32_t count = bound->rule->most + 1;
     memset(sums, 0, count * sizeof *sums);
@@ -132,7 +132,7 @@ static void average(const struct bound *bound, uint32_t step, uint32_t direction
 }
 
 /* The cheapest of staying, growing and shrinking, for each number of units and each direction of
- * the last move. */
+ * the last change. */
 static void scaled_bound_choose(const struct bound *bound, const double *cost,
                                 double grown[UNITS_MAX], double shrunk[UNITS_MAX],
                                 double now[DIRECTIONS][UNITS_MAX]) {
@@ -142,20 +142,20 @@ static void scaled_bound_choose(const struct bound *bound, const double *cost,
         grown[u] += cost[u];
         shrunk[u] += cost[u];
     }
-    for (uint32_t u = count; u-- > 0;) { /* `best` of the larger numbers */
+    for (uint32_t u = count; u-- > 0;) { /* `best` over the larger numbers */
         now[UP][u] = fmin(grown[u], best);
         now[DOWN][u] = fmin(shrunk[u], best + bound->turn_price);
         best = fmin(best, grown[u]);
     }
     best = INFINITY;
-    for (uint32_t u = 0; u < count; u++) { /* `best` of the smaller numbers */
+    for (uint32_t u = 0; u < count; u++) { /* `best` over the smaller numbers */
         now[UP][u] = fmin(now[UP][u], best + bound->turn_price);
         now[DOWN][u] = fmin(now[DOWN][u], best);
         best = fmin(best, shrunk[u]);
     }
 }
 
-/* The cheapest rule's node-windows, plus its misses and turns at their prices. */
+/* The node-windows of the cheapest rule, plus its misses and turns at their prices. */
 static double scaled_bound_live(struct bound *bound) {
     const struct scaled_options *day = bound->day;
     int64_t over_ns = bound->side == SCALE_PREFILL ? MINUTE_NS : 0;

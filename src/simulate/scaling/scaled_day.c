@@ -11,7 +11,7 @@
 #define DAY (24 * HOUR)
 #define OUTPUT_A_DAY 168e9
 #define COMPUTED_A_DAY 266e9
-/* Tokens of an answer: homogeneous requests with the published KV per token. */
+/* Tokens of an answer if all requests are equal and have the published KV per token. */
 #define ANSWER_TOKENS 1211.0
 #define CROWD_FACTOR 3
 #define SURPRISE_FACTOR 1.5
@@ -20,14 +20,14 @@
 #define WEEKEND_FACTOR 0.6
 #define TRACE_PARTS 58 /* minutes of a published hour */
 
-/* Thousands of dollars from midnight on (UTC+8), read from the published chart. The published day
- * began at noon. */
+/* Income in thousands of dollars by hour from midnight on (UTC+8), read from the published chart.
+ * The published day began at noon. */
 static const double incomes[24] = {21.7, 18.0, 13.1, 8.0,  6.4,  6.4,  8.0,  13.7,
                                    23.1, 29.5, 30.4, 29.9, 27.0, 28.5, 30.4, 30.9,
                                    30.4, 27.8, 26.8, 29.6, 30.7, 30.8, 31.0, 29.8};
 
-/* Tokens of each minute, in hundredths of their mean, from 2023-11-16 18:15:46 on:
- * AzureLLMInferenceTrace_conv (CC-BY 4.0); and of Mooncake's conversation trace (Apache-2.0). */
+/* Tokens in each minute, in hundredths of their mean: AzureLLMInferenceTrace_conv from 2023-11-16
+ * 18:15:46 on (CC-BY 4.0), and Mooncake's conversation trace (Apache-2.0). */
 static const uint8_t azure_answers[TRACE_PARTS] = {
     63,  109, 117, 105, 127, 119, 107, 106, 111, 96,  109, 98,  115, 104, 113,
     115, 110, 110, 116, 100, 116, 107, 106, 95,  94,  93,  102, 102, 85,  73,
@@ -64,7 +64,7 @@ const char *scaled_day_load_name(enum scaled_load load) {
     return names[load];
 }
 
-/* Linear interpolation between the middles of hours. */
+/* Interpolates linearly between the middles of hours. */
 double scaled_day_arrivals(int64_t at_ns) {
     double sum = 0, hour = (double)(at_ns % DAY) / (double)HOUR - 0.5;
     for (int i = 0; i < 24; i++)
@@ -76,7 +76,7 @@ double scaled_day_arrivals(int64_t at_ns) {
     return income / (sum / 24) * OUTPUT_A_DAY / 86400 / ANSWER_TOKENS;
 }
 
-/* Linear interpolation between the middles of parts. */
+/* Interpolates linearly between the middles of minutes. */
 static double trace_at(const uint8_t *parts, int64_t at_ns) {
     double at = (double)(at_ns % DAY) / (double)DAY * TRACE_PARTS - 0.5;
     if (at < 0) at += TRACE_PARTS;
@@ -85,7 +85,7 @@ static double trace_at(const uint8_t *parts, int64_t at_ns) {
     return (parts[first] * (1 - share) + parts[(first + 1) % TRACE_PARTS] * share) / 100;
 }
 
-/* From 15:00 until 17:00, with ten minutes of rise and of fall. */
+/* The ramp from 15:00 to 17:00, which rises and falls within ten minutes. */
 static double ramp(int64_t within_ns) {
     double come = (double)(within_ns - 15 * HOUR) / (double)(10 * MINUTE);
     double go = (double)(17 * HOUR - within_ns) / (double)(10 * MINUTE);
@@ -110,7 +110,7 @@ static double held_out(const struct scaled_day *day, int64_t at_ns) {
     }
 }
 
-/* The factor on prompts' lengths, by the trace's prompts and answers. */
+/* The factor on prompt lengths, from the prompts and answers of the trace. */
 static double prompts(const void *load, int64_t at_ns) {
     const struct scaled_day *day = load;
     if (at_ns < (LEARN_DAYS + 1) * DAY) return 1;
@@ -187,7 +187,7 @@ void scaled_day_options(const struct scaled_day *day, struct scaled_options *opt
     };
 }
 
-/* From noon: 278 to midnight, then steps of 30 down to 68 and up again. */
+/* From noon on: 278 nodes until midnight, then down to 68 in steps of 30, and up again. */
 uint32_t scaled_day_published(uint32_t hour) {
     static const uint16_t nodes[24] = {218, 188, 158, 68,  68,  68,  98,  188, 218, 278, 278, 278,
                                        278, 278, 278, 278, 278, 278, 278, 278, 278, 278, 278, 278};

@@ -10,9 +10,9 @@
 #define UNITS_MAX MANAGED_UNITS_MAX
 #define HOUR_NS 3.6e12
 #define REACTIVE_TARGET 0.8    /* share of a unit's capacity */
-#define REACTIVE_TOLERANCE 0.1 /* a ratio so near to 1 causes no change */
+#define REACTIVE_TOLERANCE 0.1 /* a ratio this near to 1 causes no change */
 #define REACTIVE_NS ((int64_t)15000000000)
-/* The maximum over this time counts before it shrinks. */
+/* Before it shrinks, it takes the maximum over this time. */
 #define REACTIVE_DOWN_NS ((int64_t)300000000000)
 #define REACTIVE_LOOKS 20
 #define DYNAMO_NS ((int64_t)180000000000)
@@ -26,7 +26,8 @@ struct scaled_unit {
     uint32_t role;
     bool serves, drains, never, fails;
     int64_t begun_ns, ready_ns, drained_ns;
-    /* time since which the manager has no state, or a wrong state, of the unit; 0: none */
+    /* since when the manager does not know the unit, or knows a wrong state of it; 0: its state is
+     * right */
     int64_t astray_ns;
 };
 
@@ -36,26 +37,26 @@ struct scaled_world {
     int64_t now_ns;
     struct scaled_unit units[UNITS_MAX];
     uint32_t last_number;
-    void *memory; /* of the manager's present incarnation */
+    void *memory; /* of the manager's current incarnation */
     struct fleet_manager *manager;
     struct machine machine;
     int64_t blind_until_ns;
     double noise;                        /* factor on the load */
     double queue;                        /* waiting prompt tokens */
-    double arrived, ended;               /* requests in total */
-    double arrived_tokens, ended_tokens; /* of their prompts */
-    double late, slow;                   /* of them */
-    double recent_arrived;               /* requests, in the last interval of a rule */
-    double utilisation[SCALE_SIDES];     /* of this window */
+    double arrived, ended;               /* total requests */
+    double arrived_tokens, ended_tokens; /* total tokens of their prompts */
+    double late, slow;                   /* requests with a late first token; with slow tokens */
+    double recent_arrived;               /* requests in the last interval of a rule */
+    double utilisation[SCALE_SIDES];     /* in this window */
     uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
     uint32_t asked_count;
     int64_t ruled_ns;
-    double most[SCALE_SIDES]; /* tokens a second, the maximum of the whole run */
+    double most[SCALE_SIDES]; /* tokens per second, maximum of the whole run */
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
-    uint32_t wanted[SCALE_SIDES]; /* number wanted by the manager */
-    int64_t wanted_ns;            /* time since when */
+    uint32_t wanted[SCALE_SIDES]; /* number of units that the manager wants */
+    int64_t wanted_ns;            /* since when */
     uint32_t draws[8];
 };
 
@@ -124,7 +125,7 @@ static double answer_ns(const struct scaled_world *world) {
     return world->options->answer_tokens * (double)world->options->manager.tpot_limit_ns;
 }
 
-/* The number of requests of a unit. A draining unit has fewer and fewer: none after the youngest
+/* The number of requests of a unit. A draining unit has fewer and fewer, and none after its last
  * answer has ended. */
 static double scaled_world_requests_of(const struct scaled_world *world,
                                        const struct scaled_unit *unit, double rate) {
@@ -179,7 +180,7 @@ static double wander(struct scaled_world *world) {
     if (options->noise <= 0) return 1;
     double kept = exp(-(double)options->tick_ns / (double)options->noise_ns), sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += scaled_world_draw(world, DICE_NOISE); /* of mean 6 and deviation 1 */
+        sum += scaled_world_draw(world, DICE_NOISE); /* the sum of 12 has mean 6 and deviation 1 */
     world->noise = kept * world->noise + sqrt(1 - kept * kept) * (sum - 6) * options->noise;
     return exp(world->noise - options->noise * options->noise / 2);
 }
@@ -201,7 +202,8 @@ static void flow(struct scaled_world *world, double rate) {
     world->utilisation[SCALE_PREFILL] =
         (rate * prompt + world->queue / limit_s) / fmax(prompts, 1e-9);
     world->utilisation[SCALE_DECODE] = rate * options->answer_tokens / fmax(answers, 1e-9);
-    /* Clients leave if they wait too long for a token: a queue is never longer than a minute. */
+    /* Clients leave if they wait too long for a token, so the queue is never longer than a
+     * minute. */
     world->queue = fmin(world->queue, 60 * fmax(prompts, 1));
     double through = is_slow ? answers / options->answer_tokens * seconds : requests;
     if (is_late) through = fmin(through, prompts / prompt * seconds);
@@ -309,7 +311,7 @@ static void scaled_world_perform(struct scaled_world *world,
         start(world, action->number, action->role);
         return;
     }
-    if (!unit) return; /* it has died */
+    if (!unit) return; /* the unit has died */
     switch ((enum fleet_act)action->act) {
     case FLEET_ACT_DRAIN:
         if (unit->serves && !unit->drains) scaled_world_drain(world, unit);
@@ -334,7 +336,7 @@ static void scaled_world_perform(struct scaled_world *world,
     }
 }
 
-/* Executes the manager's orders. Those that are not executed yet are lost with the manager. */
+/* Executes the orders of the manager. Orders that are not executed yet are lost when it dies. */
 static void scaled_world_obey(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     const struct record *record = NULL;
@@ -349,7 +351,7 @@ static void scaled_world_obey(struct scaled_world *world, double rate) {
     machine_outbox_clear(world->machine.outbox);
 }
 
-/* Detects a state that must not last: an unknown unit, a lost order to drain, or a start that never
+/* Detects states that must not last: an unknown unit, a lost order to drain, or a start that never
  * ends. */
 static const char *find_astray(const struct scaled_world *world, const struct scaled_unit *unit,
                                const struct managed_unit *known, int64_t *bound_ns_out) {
@@ -446,7 +448,7 @@ static double scaled_world_tokens_of(const struct scaled_world *world, uint32_t 
     return side == SCALE_PREFILL ? prompt_tokens(world) : world->options->answer_tokens;
 }
 
-/* Tokens per second: the maximum of the whole run. */
+/* Finds the maximum load of the whole run in tokens per second. */
 static void find_most(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     int64_t now_ns = world->now_ns;
@@ -472,9 +474,9 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
     return most;
 }
 
-/* Expects the arrivals of the last interval in the next one. For decode this is corrected by the
- * ratio of the time per token to the limit (the correction factor for prefill never increases the
- * result). */
+/* Expects the arrivals of the last interval again in the next one. For decode, the result is
+ * corrected by the ratio of TPOT to its limit. (For prefill, the correction factor never increases
+ * the result.) */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
     double rate = world->recent_arrived / interval_s * scaled_world_tokens_of(world, side);
@@ -536,7 +538,7 @@ static void check_promise(struct scaled_world *world, uint32_t nodes) {
         scaled_world_breach(world, "promised nodes were not given");
 }
 
-/* Checks the end, if nothing has failed for a while and the wanted units have had the time to
+/* Checks the final state, if nothing has failed for a while and the wanted units had enough time to
  * start. */
 static void check_end(struct scaled_world *world) {
     const struct scaled_options *options = world->options;

@@ -9,7 +9,7 @@
 #define MODEL(member) offsetof(struct prices_model, member)
 #define PERIOD(member) offsetof(struct prices_period, member)
 
-/* The keys of a calendar, in an object of either kind. */
+/* The keys of a calendar, for an object of either kind. */
 #define LIST_KEYS(AT)                                                                              \
     {"input_hit", KEY_NUMBER, AT(calendar.tokens.input_hit), .needed = true},                      \
         {"input_miss", KEY_NUMBER, AT(calendar.tokens.input_miss), .needed = true},                \
@@ -38,7 +38,8 @@ static const struct tree_key period_keys[] = {
     {"output", KEY_NUMBER, .offset = PERIOD(tokens.output)},
 };
 
-/* The array with that key, which must not have more elements, or NULL. */
+/* Finds the array with that key. It must not have more elements than the limit. NULL if there is
+ * none. */
 static enum status find_array(const struct tree_place *list, const struct tree *tree,
                               const char *key, size_t most, const struct tree **array_out) {
     const struct tree *array = tree ? tree_member(tree, key) : NULL;

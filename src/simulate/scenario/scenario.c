@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Defaults are defined in one place each: next to the rows of the keys that change them.
+ * Each default is defined in one place, next to the rows of the keys that change it.
  */
 #include "simulate/scenario/scenario.h"
 
@@ -51,7 +51,7 @@ static const struct tree_key fleet_keys[] = {
     {"units", KEY_OTHER, .needed = true},
 };
 
-/* A kind of units as the scenario writes it in words. The numbers are read directly into
+/* The words of a kind of units in a scenario. Its numbers are read directly into
  * simulator_unit_kind. */
 struct kind_words {
     struct simulator_unit_kind kind;
@@ -84,7 +84,7 @@ static const struct tree_key kind_keys[] = {
     {"tpot_target_ms", KEY_NUMBER, KIND(tpot_target_ms), .maximum = 1e6},
 };
 
-/* Reads hardware given at this place; else the fleet's is used. */
+/* Reads the hardware given at this place. Without any, that of the fleet is used. */
 static enum status read_hardware(struct arena *arena, const struct tree_place *place,
                                  const struct tree *tree, struct hardware *out) {
     struct tree_place below = tree_keys_below(place, "hardware");
@@ -233,12 +233,12 @@ static enum status scenario_read_trace(const struct tree_place *load_place, cons
     struct tree_place place = tree_keys_below(load_place, "trace");
     load->kind = SCENARIO_LOAD_TRACE;
     enum status status = tree_keys_read(&place, tree, trace_keys, ARRAY_COUNT(trace_keys), load);
-    /* blocks have whole tokens, so this is the effective scale */
+    /* A block has whole tokens, so this is the scale that is applied. */
     load->replay.block_tokens = (uint32_t)lround(load->length_scale * LOAD_TRACE_BLOCK_TOKENS);
     return status;
 }
 
-/* The windows' times are those of the scenario. */
+/* Reads a day. Its windows use the times of the scenario. */
 static enum status read_day(const struct tree_place *place, const struct tree *tree,
                             struct scenario *scenario) {
     struct day_options *day = &scenario->load.day;
@@ -281,8 +281,8 @@ static enum status scenario_read_load(const struct tree_place *root, struct scen
 
 static void set_defaults(struct scenario *scenario) {
     scenario->options.gateways = 1;
-    /* A gateway's tables are written when it is created. For a million requests that is 1 GB and 3
-     * s. */
+    /* The tables of a gateway are written when it is created. For a million requests that takes 1
+     * GB and 3 s. */
     scenario->options.gateway_requests_max = 65536;
     scenario->options.seed = 1;
     scenario->load.mix = (struct load_mix_options){
@@ -296,7 +296,7 @@ static void set_defaults(struct scenario *scenario) {
     scenario->load.replay = (struct load_replay_options){.speed = 1, .plays = 1, .abreast = 1};
 }
 
-/* Reads everything except the fleet: hardware, model, prices. */
+/* Reads everything but the fleet: hardware, model and prices. */
 static enum status scenario_read_parts(struct arena *arena, const struct tree_place *root,
                                        struct scenario *scenario) {
     const struct tree *model = tree_member(scenario->tree, "model");

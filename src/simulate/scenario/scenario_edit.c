@@ -7,7 +7,7 @@
 
 static const char *const references[] = {"hardware", "model", "prices"};
 
-/* The state while one setting is applied. */
+/* The state of applying one setting. */
 struct edit {
     struct arena *arena;
     const char *setting;
@@ -23,7 +23,7 @@ static enum status scenario_edit_no_memory(const struct edit *edit) {
     return error_set(edit->error, STATUS_NO_MEMORY, "--set %.200s: no memory", edit->setting);
 }
 
-/* A copy of an object with one member replaced. It shares the other members. */
+/* A copy of the object with one member replaced. The other members are shared. */
 static struct tree *with_member(struct arena *arena, const struct tree *object, const char *key,
                                 const struct tree *value) {
     struct tree *copy = tree_make_object(arena);
@@ -54,7 +54,7 @@ static bool takes_a_value(const struct tree *place) {
     return place && tree_kind(place) == TREE_OBJECT && tree_member(place, "value");
 }
 
-/* Sets the value at the path's end: the value, or {value, source} around it. */
+/* Sets the value at the end of the path: the plain value, or {value, source} around it. */
 static enum status set_leaf(const struct edit *edit, const struct tree *old,
                             const struct tree **out) {
     *out = edit->value;
@@ -68,7 +68,7 @@ static enum status set_leaf(const struct edit *edit, const struct tree *old,
     return STATUS_OK;
 }
 
-/* One step of a path: "key", "[3]". `rest` follows it. */
+/* One step of a path, "key" or "[3]". `rest` is what follows it. */
 struct path_step {
     char key[KEY_BYTES]; /* "": an index */
     size_t index;
@@ -101,12 +101,12 @@ static bool scenario_edit_read_step(struct bytes path, struct path_step *step_ou
     return true;
 }
 
-/* The depth of a path. No tree is deeper. */
+/* The maximum depth of a path. No tree is deeper. */
 #define STEPS_MAX 16
 
 struct path_walk {
     struct path_step steps[STEPS_MAX];
-    const struct tree *places[STEPS_MAX]; /* where the steps start */
+    const struct tree *places[STEPS_MAX]; /* the tree in which each step starts */
     size_t count;
 };
 
@@ -172,7 +172,7 @@ enum status scenario_edit_set(struct arena *arena, const struct tree *root, cons
 
 /* ---- names ---- */
 
-/* Replaces names in the object by the objects that they refer to. */
+/* Replaces the names in an object by the objects that they refer to. */
 static enum status resolve_in(struct arena *arena, const struct tree *object,
                               const struct scenario_library *library, const struct tree **out,
                               struct error *error) {
@@ -213,7 +213,7 @@ static enum status scenario_edit_resolve(struct arena *arena, const struct tree 
     return status;
 }
 
-/* True if the setting's path ends with a name that refers to an object. */
+/* True if the path of the setting ends with a name that refers to an object. */
 static bool sets_a_name(const char *setting) {
     size_t bytes = strcspn(setting, "=");
     for (size_t i = 0; i < ARRAY_COUNT(references); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A scenario's faults, from its key `faults`: a list of faults, or {list: …, random: …}.
+ * Reads the faults of a scenario: its key `faults`, a list of faults, or {list: …, random: …}.
  *
  *   faults:
  *     list:   [{kind: unit-dies, at_s: 60, lasts_s: 30, unit: 2}, {kind: crowd, at_s: 90, …}]
@@ -7,8 +7,8 @@
  *
  *   faults: {ttft_limit_s: 2, tpot_limit_s: 0.05, list: …}   (the defaults)
  *
- * If `unit` is omitted, the seed draws the place. Random ones begin between from_s (warm_s) and
- * until_s (the end of the measured time).
+ * Without `unit`, the place is drawn from the seed. Random faults begin between from_s (default:
+ * warm_s) and until_s (default: the end of the measured time).
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 
 #define SCENARIO_FAULTS_MAX 1024
 
-/* Sets the options' faults, and the limits of times. The options must already have kinds of units,
- * gateways, times and seed. STATUS_INVALID names the key and the cure. */
+/* Sets the faults in the options, and the limits of TTFT and TPOT. The options must already have
+ * the kinds of units, gateways, times and seed. STATUS_INVALID names the key and the cure. */
 enum status scenario_faults_read(struct arena *arena, const struct tree_place *root,
                                  const struct tree *tree, struct simulator_options *options,
                                  struct fault_limits *limits_out) MUST_USE;

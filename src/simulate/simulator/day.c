@@ -4,12 +4,12 @@
 #include "base/check.h"
 
 #define BISECTIONS 24
-#define CLOCK_STEPS 4 /* steps to average, as the experts' loads vary */
+#define CLOCK_STEPS 4 /* number of steps to average, because expert loads vary */
 #define SECONDS 1e9
 
 /* ---- segments ---- */
 
-/* The next change of the load or of the nodes after that hour. */
+/* The hour of the next change of the load or of the units after `hour`. */
 static double next_change(const struct day_options *day, double hour) {
     double next = (double)(uint32_t)hour + 1;
     for (uint32_t i = 0; i < day->step_count; i++)
@@ -24,7 +24,7 @@ static const struct day_step *step_at(const struct day_options *day, double hour
     return step;
 }
 
-/* Decode units times hours, in the hour of the day that begins at `hour`. */
+/* Decode units times hours, within the hour of the day that begins at `hour`. */
 static double unit_hours_of(const struct day_options *day, uint32_t hour) {
     double sum = 0;
     for (double at = hour; at < hour + 1.0;) {
@@ -36,7 +36,7 @@ static double unit_hours_of(const struct day_options *day, uint32_t hour) {
 }
 
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out) {
-    double sum = 0, owed = 0; /* hours of prefill units that the sample lacks so far */
+    double sum = 0, owed = 0; /* owed: prefill unit hours that the sample lacks so far */
     uint32_t count = 0;
     for (uint32_t i = 0; i < DAY_HOURS; i++)
         sum += day->load[i];
@@ -45,7 +45,8 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
         double hours = next_change(day, hour) - hour;
         uint32_t whole = (uint32_t)hour;
         double follows = step->decode_units / unit_hours_of(day, whole);
-        double part = day->load[whole] / sum / 3600 * follows; /* of the day's tokens, per second */
+        double part =
+            day->load[whole] / sum / 3600 * follows; /* share of the day's tokens, per second */
         double wanted = (double)step->prefill_units / step->decode_units;
         uint32_t taken = (uint32_t)wanted;
         owed += (wanted - taken) * hours;

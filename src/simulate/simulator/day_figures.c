@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The published figures: DeepSeek's "Inference System Overview" (open-infra-index, day 6) and its
- * profile-data.
+ * The published figures are from DeepSeek's "Inference System Overview" (open-infra-index, day 6)
+ * and its profile-data.
  */
 #include "simulate/simulator/day_figures.h"
 
@@ -17,7 +17,7 @@ static double prompt_tokens_of(const struct simulator_report *report) {
     return (double)report->roles[UNIT_PREFILL].prompt_tokens;
 }
 
-/* The first token of an answer is made by the prefill unit. */
+/* Output tokens of both roles. The first token of an answer comes from the prefill unit. */
 static double output_tokens_of(const struct simulator_report *report) {
     return (double)(report->roles[UNIT_PREFILL].output_tokens +
                     report->roles[UNIT_DECODE].output_tokens);
@@ -219,7 +219,7 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_prices *price
     day_figures_put_tokens(&list, sums);
     put_predictions(&list, sums, model, profile);
     put_hours(&list, sums);
-    /* The windows' tokens relative to the offered load, before scaling. */
+    /* The window's token rate over the offered one, before scaling. */
     put(&list, "window_input_of_offered", "%", FIGURE_PREDICTION, 0,
         sums->window_input / sums->offered_input * 100);
     put(&list, "window_output_of_offered", "%", FIGURE_PREDICTION, 0,
@@ -229,7 +229,7 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_prices *price
 
 /* ---- the profile ---- */
 
-/* A step of equal ranks, on a clock of its own in `memory`. */
+/* The step of a unit with equal ranks, on a new clock in `memory`. */
 static enum status profile_step(const struct hardware *hardware, const struct model_figures *model,
                                 struct arena *memory, uint32_t ranks, uint32_t redundant,
                                 const struct step_share *share, enum overlap_kind overlap,
@@ -268,7 +268,7 @@ enum status day_figures_profile_steps(const struct hardware *hardware,
         status = profile_step(hardware, model, memory, 32, 32, &prefill, OVERLAP_PREFILL_DUAL_BATCH,
                               &of_prefill, error);
     if (status) return status;
-    /* For decode only the layers' time was published, without head and sampling. */
+    /* For decode, only the time of the layers was published, without LM head and sampling. */
     profile_out->decode_ms = (double)of_decode.layers_ns / 1e6;
     profile_out->prefill_ms = (double)of_prefill.ns / 1e6;
     return STATUS_OK;

@@ -7,14 +7,15 @@
 #include "base/number.h"
 #include "base/random.h"
 
-#define GRID 4096 /* quantiles for the computation of means */
+#define GRID 4096 /* number of quantiles for computing means */
 #define BISECTIONS 60
 #define STREAM_ARRIVALS 1
 #define STREAM_SHIFT 2
 
 /* ---- the normal distribution ---- */
 
-/* Quantile by P. J. Acklam's rational approximation, with a relative error of 1.2e-9 at most. */
+/* The normal quantile by P. J. Acklam's rational approximation; its relative error is at most
+ * 1.2e-9. */
 static double normal_quantile(double p) {
     static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,
                                -2.759285104469687e+02, 1.383577518672690e+02,
@@ -38,7 +39,7 @@ static double normal_quantile(double p) {
            (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-/* Converts to a bounded whole number of tokens. */
+/* Rounds to a whole number of tokens within the bounds. */
 static uint32_t whole_tokens(double tokens, uint32_t most) {
     if (tokens >= most) return most;
     return tokens < 1 ? 1 : (uint32_t)(tokens + 0.5);
@@ -51,10 +52,10 @@ static uint32_t day_load_tokens_at(double p, double mu, double sigma, uint32_t m
 /* ---- means ---- */
 
 struct grid_means {
-    double first, second; /* of tokens, of their squares */
+    double first, second; /* mean of tokens, and of their squares */
 };
 
-/* Lengths at the grid's quantiles if mu is 0. */
+/* Lengths at the quantiles for mu = 0. */
 struct grid {
     double lengths[GRID];
 };
@@ -75,7 +76,7 @@ static struct grid_means means_of(double mu, const struct grid *grid, uint32_t m
     return means;
 }
 
-/* The mu for which the bounded mean is `mean`. */
+/* The mu for which the mean of the bounded lengths is `mean`. */
 static double mu_of(double mean, const struct grid *grid, uint32_t most) {
     double low = log(mean) - 8, high = log(mean) + 8;
     for (int i = 0; i < BISECTIONS; i++) {
@@ -108,8 +109,8 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
     struct grid grid;
     double low = 1, high = moments->kv_mean;
     if (moments->in_out <= 0 || moments->kv_mean <= 1) return false;
-    /* KV tokens of an answer's token: its prompt and half of its answer. Long answers have more
-     * tokens: E[P] + E[O^2] / (2 E[O]). */
+    /* An answer token reads its prompt and, on average, half of its answer. Long answers have more
+     * tokens, so the mean is E[P] + E[O^2] / (2 E[O]). */
     grid_set(&grid, lengths.answer_sigma);
     for (int i = 0; i < BISECTIONS; i++) {
         double answer = (low + high) / 2;
@@ -137,7 +138,7 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
 
 /* ---- requests ---- */
 
-/* The coordinate of the index'th point in this dimension. Points are evenly spread in all three
+/* The coordinate of point `index` in one dimension. The points are evenly spread in all three
  * dimensions together. */
 static double day_load_spread(const struct day_load *load, uint64_t index, uint32_t dimension) {
     static const double steps[] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
@@ -147,14 +148,14 @@ static double day_load_spread(const struct day_load *load, uint64_t index, uint3
     return share < 1e-9 ? 1e-9 : share > 1 - 1e-9 ? 1 - 1e-9 : share;
 }
 
-/* Draws a request in the middle of its answer. */
+/* Draws a standing request: one in the middle of its answer. */
 static void draw_standing(const struct day_load *load, uint64_t index,
                           struct simulator_request *out) {
     const struct day_lengths *lengths = &load->lengths;
     double sigma = lengths->answer_sigma;
     uint32_t prompt = day_load_tokens_at(day_load_spread(load, index, 0), lengths->prompt_mu,
                                          lengths->prompt_sigma, lengths->moments.prompt_max);
-    /* A lognormal density times its variable is a lognormal density again. */
+    /* A lognormal density multiplied by its variable is again a lognormal density. */
     uint32_t answer =
         day_load_tokens_at(day_load_spread(load, index, 1), lengths->answer_mu + sigma * sigma,
                            sigma, lengths->moments.answer_max);

@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "base/random.h"
 
-#define STREAM_FIRST 64 /* two streams for each kind; a third one draws the place */
+#define STREAM_FIRST 64 /* two streams for each kind; a third stream draws the place */
 #define HOUR_NS 3600e9
 
 enum { GAP, LENGTH, PLACE, STREAMS };
@@ -38,7 +38,7 @@ static uint32_t rank_count(const struct simulator_options *options, uint32_t uni
     return 1;
 }
 
-/* The units of a rack are consecutive: a quarter of the fleet. */
+/* The size of a rack, which has consecutive units: a quarter of the fleet. */
 static uint32_t rack_units(uint32_t units) {
     return max_u32(1, units / 4);
 }

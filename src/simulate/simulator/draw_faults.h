@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Faults drawn at random. Each kind is a Poisson process with a rate of its own, lasts for an
- * exponential time, and strikes all places with the same probability. Each kind has a random stream
- * of its own, so a change of one rate does not change the faults of other kinds.
+ * Draws random faults. Each kind is a Poisson process with its own rate, lasts for an exponential
+ * time, and strikes all places with equal probability. Each kind has its own random stream, so a
+ * change of one rate does not change the faults of other kinds.
  */
 #pragma once
 
@@ -10,21 +10,21 @@
 
 struct fault_rate {
     double per_hour; /* in the whole fleet */
-    double lasts_s;  /* mean; drawn between a hundredth of it and ten times it */
-    double factor;   /* for kinds that have one */
+    double lasts_s;  /* mean; draws are between a hundredth of it and ten times it */
+    double factor;   /* for the kinds that have one */
 };
 
 struct fault_rates {
     struct fault_rate kinds[SIMULATOR_FAULT_KIND_COUNT];
 };
 
-/* Draws faults of the fleet of `options` that begin in [begin_ns, end_ns), sorted by time. Returns
- * how many. If there are more than `max`, the latest of each kind are left out first. */
+/* Draws faults for the fleet of `options` that begin in [begin_ns, end_ns), sorted by time. Returns
+ * their number. If there are more than `max`, the latest of each kind are dropped first. */
 uint32_t draw_faults(const struct simulator_options *options, const struct fault_rates *rates,
                      int64_t begin_ns, int64_t end_ns, uint64_t seed,
                      struct simulator_fault *faults_out, uint32_t max);
 
-/* Sets unit and other: the place of the index-th fault of that kind. */
+/* Draws the place of the fault, the index-th of its kind: sets `unit` and `other`. */
 void draw_faults_place(const struct simulator_options *options, uint64_t seed, uint32_t index,
                        struct simulator_fault *fault);
 

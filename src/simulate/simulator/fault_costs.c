@@ -12,7 +12,7 @@ static bool misses_ttft(const struct fault_limits *limits, const struct simulato
     return ended->failed || ended->first_ns - ended->arrival_ns > limits->ttft_ns;
 }
 
-/* Compares the mean time per token after the first. */
+/* Compares the mean time per output token, without the first token. */
 static bool misses_tpot(const struct fault_limits *limits, const struct simulator_ended *ended) {
     if (limits->tpot_ns == 0) return false;
     if (ended->failed) return true;
@@ -54,7 +54,7 @@ void fault_costs_add(const struct fault_limits *limits, const struct simulator_f
         costs[faults[i].kind].times++;
     for (uint64_t i = 0; i < with->max && i < without->max; i++) {
         const struct simulator_ended *one = &with->ends[i], *other = &without->ends[i];
-        if (one->number == 0 || other->number == 0) continue; /* it has not ended in both runs */
+        if (one->number == 0 || other->number == 0) continue; /* it did not end in both runs */
         for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++)
             if (belongs(faults, fault_count, kind, one, other))
                 fault_costs_add_request(limits, one, other, &costs[kind]);

@@ -11,7 +11,7 @@
 #include "simulate/simulator/simulator_state.h"
 #include "simulate/simulator/simulator_words.h"
 
-#define WAKES_AT_ONCE 100000 /* events at one time; more indicate a machine that never rests */
+#define WAKES_AT_ONCE 100000 /* events at one time; more mean that a machine never rests */
 
 /* ---- shared by all files ---- */
 
@@ -143,13 +143,13 @@ static void simulator_happen(struct simulator_world *world, const struct event *
     }
 }
 
-/* True if no request is left or expected. Gateways may still have a timer in many years. */
+/* True if no request is open or expected. Gateways may still have timers in the distant future. */
 static bool rests(const struct simulator_world *world) {
     return world->end_ns == MACHINE_NEVER && !world->has_next &&
            world->free_count == world->client_max;
 }
 
-/* Calls `sampled` for all sample times up to now_ns, until the fleet is idle. */
+/* Calls `sampled` for each sample time up to now_ns, unless the fleet is idle. */
 static void simulator_sample(struct simulator_world *world) {
     const struct simulator_options *options = world->options;
     struct simulator_sample sample = {.so_far = world->report,

@@ -8,7 +8,7 @@
 struct simulator_block {
     uint64_t key;
     int64_t whole_ns;
-    uint32_t chained;      /* 1 + the next one of its bucket; 0: none */
+    uint32_t chained;      /* 1 + the next block of the bucket; 0: none */
     uint32_t newer, older; /* by last use */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The simulator's clients: a request's body, its answer, and its times. A request's id contains the
- * gateway, the client's place and the request's number, so they can be derived from any record
- * about it.
+ * The clients of the simulator: the bodies of requests, their answers, and their times. The id of a
+ * request contains the gateway, the client's index and the request's number, so all of them can be
+ * derived from any record about it.
  *
- * Standing requests arrive a few at a time, whatever their number: the next one when an earlier one
- * has its first token.
+ * Only a limited number of standing requests wait for their first token at once. The next one
+ * arrives when an earlier one has got its first token.
  */
 #include "base/check.h"
 #include "base/format.h"
@@ -15,17 +15,17 @@
 
 #include <string.h>
 
-#define PLACE_BITS 24        /* of a connection's name */
-#define STANDING_AT_ONCE 256 /* for each unit that produces answers */
-#define BODY_BYTES_MAX 256   /* without a prompt of token ids */
-#define TOKEN_TEXT 7         /* an id and its comma */
+#define PLACE_BITS 24        /* bits of a connection for the client's index */
+#define STANDING_AT_ONCE 256 /* for each unit that decodes */
+#define BODY_BYTES_MAX 256   /* without the token ids of the prompt */
+#define TOKEN_TEXT 7         /* bytes of a token id and a comma */
 #define PARSE_BYTES ((size_t)1 << 20)
 
 /* ---- memory ---- */
 
-/* Units measure their step costs while the fleet settles. To make the steps of a whole fleet like
- * those of a sample of it, the number of standing requests that arrive at once is proportional to
- * the units. */
+/* Units measure their step costs while the fleet settles. A whole fleet should have the same steps
+ * as a sample of it, so the number of standing requests that arrive at once is proportional to the
+ * number of units. */
 static uint32_t standing_max(const struct simulator_options *options) {
     uint32_t units = 0;
     for (uint32_t i = 0; i < options->kind_count; i++)
@@ -167,8 +167,8 @@ void simulator_clients_ask(struct simulator_world *world) {
     simulator_clients_fetch(world);
 }
 
-/* The text is "#" and the request's number. Only the request that has just arrived can need its
- * prompt. */
+/* The text is "#" and the number of the request. Only the request that has just arrived can need
+ * its prompt. */
 const struct record *simulator_clients_tokenize(struct simulator_world *world,
                                                 const struct record_tokenize *tokenize) {
     struct record_tokenized *record = (struct record_tokenized *)(void *)world->envelope;
@@ -200,7 +200,7 @@ static void note_first(struct simulator_world *world, struct simulator_client *c
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
-    /* the next one is already scheduled unless it waited for this */
+    /* The next request is already scheduled, unless the limit held it back. */
     bool held_back = world->standing_waits-- == world->standing_max;
     if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
@@ -215,7 +215,7 @@ static void report_begun(struct simulator_world *world, const struct simulator_c
     if (world->options->begun) world->options->begun(world->options->context, &so_far);
 }
 
-/* Records the tokens of one step. */
+/* Counts the tokens of one step. */
 static void note_more(struct simulator_world *world, struct simulator_client *client,
                       uint32_t count) {
     int64_t now_ns = world->now_ns + world->token_ns;
@@ -226,7 +226,7 @@ static void note_more(struct simulator_world *world, struct simulator_client *cl
     world->report->user_tokens += count;
 }
 
-/* A request that continues on another unit may deliver the same tokens again. */
+/* Takes tokens of an answer. A request that continues on another unit may deliver tokens again. */
 static void simulator_clients_take_tokens(struct simulator_world *world,
                                           struct simulator_client *client,
                                           const struct record_tokens *tokens) {
@@ -244,7 +244,7 @@ static void simulator_clients_take_tokens(struct simulator_world *world,
     uint32_t fresh = end - client->reported_tokens;
     if (client->reported_tokens == 0) {
         note_first(world, client);
-        check(tokens->work_count); /* set with the first tokens */
+        check(tokens->work_count); /* set by the first tokens */
         client->hit_tokens = tokens_work(tokens)->prompt_hit_tokens;
         report_begun(world, client);
         fresh--;
@@ -258,7 +258,7 @@ void simulator_clients_prefetch(const struct simulator_world *world, const struc
     uint32_t place = (uint32_t)record_request(record).high;
     if (place >= world->client_max) return;
     const struct simulator_client *client = &world->clients[place];
-    __builtin_prefetch(client, 1); /* a client mostly takes two cache lines */
+    __builtin_prefetch(client, 1); /* most clients span two cache lines */
     __builtin_prefetch((const char *)(client + 1) - 1, 1);
 }
 
@@ -282,9 +282,8 @@ static void count_answer(struct simulator_world *world, const struct simulator_c
     report->output_tokens += client->reported_tokens;
 }
 
-/* Checks a failed request. The simulator's engines never fail, and its units are not stopped. An
- * incomplete answer was therefore refused because the gateway, or a unit's queue, was full when it
- * arrived. */
+/* Checks a failed request. Engines of the simulator never fail, so an incomplete answer was refused
+ * because the gateway, or the queue of a unit, was full when it arrived. */
 static void verify_failure(struct simulator_world *world, const struct simulator_client *client,
                            uint32_t http_status) {
     const struct simulator_gateway *gateway = gateway_of(world, client->number);
@@ -313,7 +312,7 @@ static void end(struct simulator_world *world, struct simulator_client *client,
                                     .standing = client->standing,
                                     .failed = !whole};
     if (!whole) verify_failure(world, client, http_status);
-    if (client->waits) note_first(world, client); /* it will not have a token */
+    if (client->waits) note_first(world, client); /* it will get no token */
     if (world->counts && !client->standing) {
         if (whole) count_answer(world, client);
         world->report->refused += !whole && client->reported_tokens == 0;
@@ -331,7 +330,7 @@ static int64_t simulator_clients_number_in(const struct tree *object, const char
     return number;
 }
 
-/* Checks that the gateway's report on a whole answer matches the simulator's. */
+/* Checks the usage that the gateway reports for a complete answer. */
 static void verify_answer(struct simulator_world *world, struct simulator_client *client,
                           const struct record_respond *respond) {
     struct arena scratch;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engines of a unit's ranks, which compute nothing. They store the data for the result of each
- * plan, pass each rank's work to the clock, and return the result when the time has passed.
+ * The engines of the ranks of one unit, which compute nothing. They keep the data that the result
+ * of each plan needs, pass the work of each rank to the step clock, and return results when the
+ * time has passed.
  *
- * A row's request is identified by its sampling seed, which is the request's number in the
- * simulator. A token depends only on that number and on its position in the answer, and none ends
- * an answer.
+ * The sampling seed of a row is the number of its request in the simulator. A token depends only on
+ * that number and on its position in the answer. No token is a stop token.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "simulate/hardware/step_clock.h"
 #include "simulate/simulator/simulator.h"
 
-struct simulator_row { /* of a plan: the data for its result */
+struct simulator_row { /* of a plan: the data that its result needs */
     uint64_t request;
     uint32_t slot, output_position;
     uint32_t samples, drafts;
@@ -22,34 +22,35 @@ struct simulator_row { /* of a plan: the data for its result */
 struct simulator_engine_plan {
     uint64_t step;
     uint32_t row_count;
-    bool reported; /* in the current step */
+    bool reported; /* received in the current step */
 };
 
 struct simulator_engine {
     const struct model_figures *model;
     struct step_clock *clock;
     uint32_t rank_count, rows_max;
-    int overlap; /* enum overlap_kind; -1: chosen by measurement */
+    int overlap; /* enum overlap_kind; -1: chosen by measured times */
     struct choose_overlap choose;
     struct choose_overlap_step size; /* of the current step */
     enum overlap_kind kind;
     struct step_share *shares;           /* [rank_count] */
-    double *slowness;                    /* [rank_count] set by the caller */
+    double *slowness;                    /* [rank_count], set by the caller */
     struct simulator_engine_plan *plans; /* [rank_count] */
     struct simulator_row *rows;          /* [rank_count][rows_max] */
     uint32_t reported;                   /* plans of the current step received so far */
     struct step_time time;               /* of the current step */
-    int64_t reported_ns;                 /* its duration including prompts */
+    int64_t reported_ns;                 /* the duration of the step, including prompts */
 };
 
-struct simulator_engine_sum { /* of a step, over its ranks */
-    uint64_t answered_tokens; /* in the form GENERATED, including drafts */
+struct simulator_engine_sum { /* of a step, over all ranks */
+    uint64_t answered_tokens; /* tokens in the form GENERATED, including drafts */
     uint64_t prompt_tokens, rows, context;
 };
 
 size_t simulator_engine_bytes(uint32_t ranks, uint32_t rows_max);
 
-/* The clock and the model must live as long. Returns false if the arena is out of memory. */
+/* `clock` and `model` must live as long as the engine. Returns false if the arena is out of
+ * memory. */
 bool simulator_engine_open(struct simulator_engine *engine, struct arena *arena,
                            struct step_clock *clock, const struct model_figures *model,
                            uint32_t ranks, uint32_t rows_max, int overlap);
@@ -57,20 +58,21 @@ bool simulator_engine_open(struct simulator_engine *engine, struct arena *arena,
 /* Discards the plans of the current step. */
 void simulator_engine_forget(struct simulator_engine *engine);
 
-/* Adds a rank's plan to the step. Returns true if it is the last one. */
+/* Adds the plan of a rank to the step. Returns true if it is the last one that was missing. */
 bool simulator_engine_take(struct simulator_engine *engine, const struct step_plan *plan);
 
-/* Begins the step when all plans are there, and stores its duration in `time`. `prompts_free`:
+/* Begins the step when all plans are there, and stores its duration in `time`. With `prompts_free`,
  * prompt tokens take no time. */
 struct simulator_engine_sum simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
                                                    bool prompts_free);
 
-/* Reports the step's duration (it differs from the clock's while time does not count). */
+/* Reports the duration that passed. It differs from the clock's while prompts take no time. */
 void simulator_engine_observe(struct simulator_engine *engine, int64_t ns);
 
-/* The most bytes of a rank's result. */
+/* The largest size of a rank's result in bytes. */
 size_t simulator_engine_result_bytes(uint32_t rows_max);
 
-/* Writes a rank's result; result_out has simulator_engine_result_bytes. Returns its tokens. */
+/* Writes a rank's result into result_out of simulator_engine_result_bytes. Returns its number of
+ * tokens. */
 uint32_t simulator_engine_end(struct simulator_engine *engine, uint32_t rank, int64_t compute_ns,
                               struct step_result *result_out);

@@ -57,8 +57,8 @@ const struct simulator_fault *simulator_faults_wrong(const struct simulator_opti
 
 /* ---- crowds ---- */
 
-/* A crowd of `lasts` lets `factor` times the load arrive. A crowd that begins within another one
- * begins after it. */
+/* During a crowd, requests arrive `factor` times as fast for `lasts`. A crowd that begins during
+ * another one starts after it. */
 int64_t simulator_faults_arrival(const struct simulator_options *options, int64_t arrival_ns) {
     int64_t gained_ns = 0, free_ns = 0;
     for (uint32_t i = 0; i < options->fault_count; i++) {
@@ -85,7 +85,7 @@ void simulator_faults_plan(struct simulator_world *world) {
                                                        .stamp = BEGINS});
 }
 
-/* Restarts a unit once, even if it has died twice. */
+/* Kills the unit. It restarts once, even if it has died twice. */
 static void simulator_faults_die(struct simulator_world *world, struct simulator_unit *unit,
                                  bool noticed) {
     if (unit->up) simulator_units_kill(world, unit, noticed);
@@ -128,7 +128,7 @@ static void begin(struct simulator_world *world, const struct simulator_fault *f
     case SIMULATOR_FAULT_EXPERTS_HOT:
         step_clock_heat(unit->clock, fault->factor, world->now_ns);
         break;
-    default: /* simulator_faults_arrival changes the arrivals */
+    default: /* crowds: simulator_faults_arrival changes the arrivals */
         break;
     }
 }

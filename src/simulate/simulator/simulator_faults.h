@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The faults of a simulation, with their times. Gateways see the death of a unit by its closed
- * connection, after the network's latency. They notice a lost node or a cut network only after
- * SIMULATOR_NOTICE_NS without a sign. Then they continue its requests on other units.
+ * The faults of a simulation, with their times. Gateways detect the death of a unit by its closed
+ * connection, after the network latency. They detect a lost node or a cut network only after
+ * SIMULATOR_NOTICE_NS without a heartbeat. Then they continue the requests on other units.
  */
 #pragma once
 
@@ -10,16 +10,15 @@
 #define SIMULATOR_NOTICE_NS ((int64_t)2000000000)
 
 enum simulator_fault_kind {
-    SIMULATOR_FAULT_UNIT_DIES,   /* all its processes; it restarts empty afterwards. 0 ns: never */
-    SIMULATOR_FAULT_NODE_DIES,   /* a node of the unit, and so the unit */
-    SIMULATOR_FAULT_RACK_DIES,   /* nodes of all units from `unit` to `other`, and so these */
-    SIMULATOR_FAULT_UNITS_CUT,   /* no KV blocks pass between `unit` and `other` */
-    SIMULATOR_FAULT_GATEWAY_CUT, /* no records pass between `unit` and the gateway `other` */
+    SIMULATOR_FAULT_UNIT_DIES,   /* all its processes; it restarts empty after lasts_ns; 0: never */
+    SIMULATOR_FAULT_NODE_DIES,   /* a node of the unit dies, and so does the unit */
+    SIMULATOR_FAULT_RACK_DIES,   /* the same for all units from `unit` to `other` */
+    SIMULATOR_FAULT_UNITS_CUT,   /* no KV blocks can pass between `unit` and `other` */
+    SIMULATOR_FAULT_GATEWAY_CUT, /* no records can pass between `unit` and the gateway `other` */
     SIMULATOR_FAULT_RANK_SLOW,   /* the unit's rank `other` takes `factor` times as long */
     SIMULATOR_FAULT_DISKS_SLOW,  /* all disks take `factor` times as long */
-    SIMULATOR_FAULT_DISKS_FAIL,  /* all disks fail to read and write */
-    SIMULATOR_FAULT_EXPERTS_HOT, /* a few experts of the unit's layers are chosen `factor` times as often
-                             */
+    SIMULATOR_FAULT_DISKS_FAIL,  /* no disk can be read or written */
+    SIMULATOR_FAULT_EXPERTS_HOT, /* a few experts of the unit are chosen `factor` times as often */
     SIMULATOR_FAULT_CROWD, /* requests arrive `factor` times as fast; later ones arrive earlier */
     SIMULATOR_FAULT_KIND_COUNT
 };
@@ -39,13 +38,13 @@ struct event;
  * "disks-fail", "experts-hot", "crowd" */
 const char *simulator_faults_name(enum simulator_fault_kind kind);
 
-/* NULL, or the first of the options' faults that names something that does not exist. */
+/* Returns the first fault of the options that names something that does not exist, or NULL. */
 const struct simulator_fault *simulator_faults_wrong(const struct simulator_options *options);
 
 /* Schedules all faults. */
 void simulator_faults_plan(struct simulator_world *world);
 
-/* The arrival time of a request that would arrive at that time without crowds. */
+/* The arrival time of a request, given its arrival time without crowds. */
 int64_t simulator_faults_arrival(const struct simulator_options *options, int64_t arrival_ns);
 
 /* Begins or ends a fault. */

@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-#define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
+#define POST_BYTES ((size_t)256 << 20) /* for records from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
 #define TOKEN_TEXT 8     /* bytes of a token id in a body */
-#define EXPECTED_LEAST 8 /* the least number of announced messages while it receives one */
+#define EXPECTED_LEAST 8 /* at least so many messages are announced while one is received */
 
 static uint32_t simulator_gateways_context_max(const struct simulator_options *options) {
     uint32_t most = 0;
@@ -33,10 +33,10 @@ static struct gateway_options gateway_options(const struct simulator_options *op
         .sampling = {.top_p = 1},
         .requests_max = options->gateway_requests_max,
         .body_bytes_max = BODY_BYTES_LEAST + body,
-        .inline_text_bytes = 1, /* every text goes out to be tokenized */
+        .inline_text_bytes = 1, /* every text is sent out to be tokenized */
         .outbox_bytes = outbox < RECORD_BYTES_MAX ? outbox : RECORD_BYTES_MAX,
         .prefix_blocks = options->prefix_blocks,
-        /* No keep-alives: answers are whole. */
+        /* Answers are sent whole, so no keep-alives are needed. */
         .keep_alive_ns = options->through_api ? 0 : INT64_MAX / 4,
     };
 }
@@ -76,8 +76,8 @@ enum status simulator_gateways_open(struct simulator_world *world, struct arena 
 
 /* ---- records to and from the machine ---- */
 
-/* Sends the machine's records. A requested prompt is delivered at once, as soon as the outbox is
- * empty. */
+/* Sends the records of the machine. A prompt that it requested is delivered as soon as the outbox
+ * is empty. */
 static void simulator_gateways_drain(struct simulator_world *world,
                                      struct simulator_gateway *gateway) {
     struct outbox *outbox = gateway->machine.outbox;
@@ -98,7 +98,7 @@ static void simulator_gateways_drain(struct simulator_world *world,
     if (!wanted) return;
     simulator_note(world, wanted);
     enum status status = gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
-    check(status == STATUS_OK); /* its outbox is empty */
+    check(status == STATUS_OK); /* because its outbox is empty */
     simulator_gateways_drain(world, gateway);
 }
 
@@ -159,7 +159,7 @@ void simulator_gateways_wake(struct simulator_world *world, struct simulator_gat
     event_queue_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
-/* Lists the arrived messages from *at_io on, up to GATEWAY_EXPECT_MAX. Returns how many. */
+/* Lists the arrived messages from *at_io on, at most GATEWAY_EXPECT_MAX. Returns their number. */
 static uint32_t list_next(const struct simulator_world *world,
                           const struct simulator_gateway *gateway, size_t *at_io,
                           const struct record **records_out) {
@@ -173,7 +173,7 @@ static uint32_t list_next(const struct simulator_world *world,
     return count;
 }
 
-/* Announces the messages that are delivered next, from *ahead_io on. Returns how many. */
+/* Announces the messages from *ahead_io on, which are delivered next. Returns their number. */
 static uint32_t simulator_gateways_expect(const struct simulator_world *world,
                                           const struct simulator_gateway *gateway,
                                           size_t *ahead_io) {
@@ -192,8 +192,8 @@ static uint32_t simulator_gateways_expect(const struct simulator_world *world,
 void simulator_gateways_run(struct simulator_world *world, struct simulator_gateway *gateway) {
     struct machine *machine = &gateway->machine;
     const struct post_message *message;
-    size_t ahead = 0;      /* of the messages that were not announced yet */
-    uint32_t expected = 0; /* announced and not delivered yet */
+    size_t ahead = 0;      /* offset of the first message that is not announced yet */
+    uint32_t expected = 0; /* number of announced messages that are not delivered yet */
     while ((message = post_at(&gateway->inbox, 0)) && message->due_ns <= world->now_ns) {
         if (expected <= EXPECTED_LEAST)
             expected += simulator_gateways_expect(world, gateway, &ahead);

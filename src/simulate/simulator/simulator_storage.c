@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define QUEUE_BYTES 67108864.0 /* 64 MiB, as in a unit's host (programs/unit_side.c) */
+#define QUEUE_BYTES 67108864.0 /* 64 MiB, as in the host of a unit (programs/unit_side.c) */
 
 size_t simulator_storage_bytes(uint32_t disk_blocks, uint32_t job_max) {
     return simulator_blocks_bytes(disk_blocks) +
@@ -90,9 +90,9 @@ static enum where simulator_storage_look(struct simulator_disks *storage,
     return simulator_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
 }
 
-#define AHEAD 16 /* keys that are prefetched from memory at once */
+#define AHEAD 16 /* number of keys that are prefetched at once */
 
-/* Prefetches for lookups, before keys[i] of `count` is looked up. */
+/* Prefetches the entries of the next keys before keys[i] of `count` is looked up. */
 static void simulator_storage_look_ahead(const struct simulator_disks *storage,
                                          const struct block_key *keys, uint32_t i, uint32_t count) {
     if (i % AHEAD == 0)
@@ -125,7 +125,7 @@ void simulator_storage_load(struct simulator_disks *storage, uint32_t unit,
     struct simulator_store *store = &storage->stores[unit];
     struct simulator_blocks *memory = &store->memories[load->rank];
     struct load_end end = {0};
-    check(!load->in_step); /* the simulator's units load before a step */
+    check(!load->in_step); /* units of the simulator load before a step, not in it */
     for (; end.blocks < load->block_count; end.blocks++) {
         const struct block_key *key = &kv_load_keys(load)[end.blocks];
         enum where where = simulator_storage_look(storage, memory, key, true, now_ns);
@@ -154,7 +154,8 @@ void simulator_storage_load(struct simulator_disks *storage, uint32_t unit,
     simulator_storage_answer(storage, unit, job, end_ns);
 }
 
-/* Writes a block to disk if there is space in the queue. *whole_ns_out: when it is whole there. */
+/* Writes a block to disk if the queue has space. *whole_ns_out is the time at which it is complete
+ * there. */
 static bool write(struct simulator_disks *storage, struct simulator_store *store, uint32_t rank,
                   bool free, int64_t now_ns, int64_t *whole_ns_out) {
     int64_t *link_ns = &store->write_ns[rank / store->ranks_per_node];

@@ -52,8 +52,8 @@ static void simulator_transfer_open_side(struct simulator_transfer *transfer,
     transfer->sides[side].open = true;
 }
 
-/* Ends a transfer at one side. The first end reported holds, but a failure replaces an arrival that
- * has not been reported yet. */
+/* Ends a transfer at one side. The first end counts, but a failure replaces an arrival that has not
+ * been reported yet. */
 static void end_side(struct simulator_transfers *transfers, struct simulator_transfer *transfer,
                      enum simulator_side side, bool arrived, int64_t due_ns) {
     bool worse = transfer->sides[side].arrived && !arrived;
@@ -75,8 +75,8 @@ void simulator_transfer_expect(struct simulator_transfers *transfers, uint32_t u
                                  (struct simulator_place){unit, expect->rank}, expect->request);
 }
 
-/* Occupies both links for the duration of the bytes. Blocks that are being computed arrive no
- * sooner than their last layer. */
+/* Occupies both links for the duration of the transfer. Blocks that are still being computed arrive
+ * no earlier than their last layer. */
 static void simulator_transfer_forward(struct simulator_transfers *transfers,
                                        struct simulator_transfer *transfer,
                                        const struct record_kv_push *push, int64_t step_ns,
@@ -99,8 +99,7 @@ static void simulator_transfer_forward(struct simulator_transfers *transfers,
     if (end_ns > transfer->arrive_ns) transfer->arrive_ns = end_ns;
 }
 
-/* Ends a transfer that is not expected, or no longer expected: the sender is notified, and stops
- * sending. */
+/* Ends a transfer that is not, or no longer, expected. The sender is notified and stops. */
 static void refuse(struct simulator_transfers *transfers, struct simulator_transfer *transfer,
                    int64_t now_ns) {
     end_side(transfers, transfer, SIMULATOR_OUT, false, now_ns + transfers->latency_ns);
@@ -145,7 +144,7 @@ void simulator_transfer_push(struct simulator_transfers *transfers, uint32_t uni
     end_side(transfers, transfer, SIMULATOR_OUT, true, end_ns + 2 * transfers->latency_ns);
 }
 
-/* One side cancels the transfer, and the other one is notified. */
+/* Cancels the transfer at one side and notifies the other one. */
 static void simulator_transfer_fail(struct simulator_transfers *transfers,
                                     struct simulator_transfer *transfer, enum simulator_side side,
                                     int64_t now_ns) {

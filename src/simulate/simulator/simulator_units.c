@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of the simulator's units. They deliver a unit's records to gateways, to its engines and
- * to the hosts of its pages. A step's results arrive when the clock's duration has passed.
+ * The hosts of the simulator's units. They deliver the records of a unit to gateways, to its
+ * engines, and to the models of transfers and storage. The results of a step arrive when the
+ * clock's duration has passed.
  */
 #include "base/check.h"
 #include "base/format.h"
@@ -10,12 +11,12 @@
 
 #include <string.h>
 
-#define POST_BYTES ((size_t)512 << 20)   /* from gateways; little of it is touched */
-#define PROMPT_BYTES ((size_t)128 << 10) /* approximate bytes that a rank stores per request */
-#define ROWS_DEFAULT 64                  /* defaults of `fathom unit`, as the following */
+#define POST_BYTES ((size_t)512 << 20)   /* for records from gateways; little of it is touched */
+#define PROMPT_BYTES ((size_t)128 << 10) /* approximate memory of a rank per request */
+#define ROWS_DEFAULT 64                  /* defaults of `fathom unit`, like the next ones */
 #define STEP_TOKENS_DEFAULT 512
 #define CONTEXT_DEFAULT 131072
-#define NO_STEP_NS 1000 /* duration of a step with prompts that take no time */
+#define NO_STEP_NS 1000 /* duration of a step while prompts take no time */
 #define SECOND 1e9
 
 /* ---- options ---- */
@@ -27,7 +28,7 @@ static uint32_t pages_most(const struct simulator_options *options,
     return (uint32_t)(kind->hardware->hbm_bytes / block_bytes) + 1;
 }
 
-/* The blocks that fit in a rank's memory in addition to its pages. */
+/* The number of KV blocks that fit in the host memory of a rank. */
 static uint32_t simulator_units_memory_blocks(const struct simulator_options *options,
                                               const struct simulator_unit_kind *kind) {
     double block_bytes = KV_BLOCK_TOKENS * options->model->kv_bytes_per_token;
@@ -95,7 +96,7 @@ simulator_units_clock_options(const struct simulator_options *options,
 
 /* ---- open requests ---- */
 
-/* The unit may refuse a whole batch of arrivals before its refusals are processed. */
+/* A unit may refuse a whole batch of arrivals before any refusal is processed. */
 static uint32_t requests_max(const struct unit_options *own, uint32_t ranks) {
     return ranks * own->requests_max + 4096;
 }
@@ -126,7 +127,7 @@ static struct map_key simulator_units_key_of(struct request_id id) {
 
 static void simulator_units_add_request(struct simulator_unit *unit, struct request_id id) {
     if (map_find(&unit->open_places, simulator_units_key_of(id)) != MAP_NONE)
-        return; /* a repeated request */
+        return; /* it is known already */
     check(unit->open_count < unit->open_max);
     map_add(&unit->open_places, simulator_units_key_of(id), unit->open_count);
     unit->open[unit->open_count++] = id;
@@ -170,7 +171,7 @@ static size_t kind_bytes(const struct simulator_options *options,
            options->gateways * sizeof(uint32_t) + requests_bytes(&own, kind->ranks) + 256;
 }
 
-/* Lookups and stores that are not answered. */
+/* The limit of unanswered lookups, loads and stores. */
 static uint32_t jobs_max(const struct simulator_options *options) {
     uint32_t jobs = 64;
     for (uint32_t i = 0; i < options->kind_count; i++) {
@@ -262,7 +263,7 @@ static void name_address(const struct simulator_unit *unit, uint32_t rank,
     format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
 }
 
-/* Connects a unit. If its hello was not sent yet, it follows. */
+/* Connects a unit to a gateway. If the unit has no hello yet, it is sent later. */
 void simulator_units_connect(struct simulator_world *world, struct simulator_unit *unit,
                              uint32_t gateway) {
     if (!unit->up || unit->connections[gateway]) return;
@@ -300,7 +301,8 @@ void simulator_units_kill(struct simulator_world *world, struct simulator_unit *
     simulator_storage_stop(&world->storage, unit->index);
 }
 
-/* Creates a new machine in the memory of the old one. It sends its hello with the first step. */
+/* Creates a new machine in the memory of the previous one. It sends its hello with its first
+ * step. */
 static enum status start(struct simulator_world *world, struct simulator_unit *unit,
                          struct error *error) {
     static char addresses[LIMIT_RANKS][KV_ADDRESS_BYTES];
@@ -334,7 +336,7 @@ static enum status start(struct simulator_world *world, struct simulator_unit *u
 void simulator_units_start(struct simulator_world *world, struct simulator_unit *unit) {
     struct error error;
     enum status status = start(world, unit, &error);
-    check(status == STATUS_OK); /* it succeeded before */
+    check(status == STATUS_OK); /* because it succeeded before */
 }
 
 /* ---- opening ---- */
@@ -434,7 +436,7 @@ static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t st
 static enum status open_storage(struct simulator_world *world, struct arena *arena,
                                 struct error *error) {
     struct simulator_disks *storage = &world->storage;
-    struct simulator_store *stores = storage->stores; /* of units that are already open */
+    struct simulator_store *stores = storage->stores; /* those of units that are open already */
     bool opened = simulator_storage_open(storage, arena, disk_blocks(world->options),
                                          jobs_max(world->options));
     if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
@@ -445,9 +447,9 @@ static enum status open_storage(struct simulator_world *world, struct arena *are
     return STATUS_OK;
 }
 
-/* Opens units from the last to the first, and then the storage, with tables proportional to the
- * number of units. A fleet with fewer units of the first kind thus has the same memory layout as a
- * larger one before it. */
+/* Opens the units from the last to the first, then the storage. Its tables are proportional to
+ * the number of units, so a fleet with fewer units of the first kind has the same memory layout as
+ * the start of a larger one. */
 enum status simulator_units_open(struct simulator_world *world, struct arena *arena,
                                  struct error *error) {
     const struct simulator_options *options = world->options;
@@ -484,7 +486,7 @@ static void take_load(struct simulator_world *world, struct simulator_unit *unit
     memcpy(unit->load, load, load->record.bytes);
 }
 
-/* Sends a record to the request's gateway, or to all gateways. */
+/* Sends a record to the gateway of its request, or to all gateways. */
 static void simulator_units_notify_gateways(struct simulator_world *world,
                                             struct simulator_unit *unit,
                                             const struct record *record) {
@@ -553,14 +555,15 @@ static void simulator_units_report_pages(struct simulator_world *world, struct s
     }
 }
 
-/* Begins a step when all ranks' plans are there. While the fleet settles, prompts take no time. */
+/* Begins a step when the plans of all ranks are there. While the fleet settles, prompts take no
+ * time. */
 static void simulator_units_begin_step(struct simulator_world *world, struct simulator_unit *unit) {
     struct simulator_engine *engine = &unit->engine;
     bool settles = simulator_settles(world);
     unit->sum = simulator_engine_begin(engine, world->now_ns, settles);
     if (settles && unit->sum.rows == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) simulator_engine_observe(engine, engine->time.ns);
-    /* Units learn the cost of prompts from their steps, including these. */
+    /* Units learn the cost of prompts from their steps, including these steps. */
     unit->reported_ns = settles ? engine->reported_ns : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
@@ -569,8 +572,8 @@ static void simulator_units_begin_step(struct simulator_world *world, struct sim
     simulator_units_wake(world, unit, unit->done_ns);
 }
 
-/* Plans are handled first: the duration of a step that computes blocks must be known when the
- * blocks are sent. */
+/* Sends the records of the unit. Plans are handled first, because the duration of a step must be
+ * known when the blocks that it computes are sent. */
 static void simulator_units_drain(struct simulator_world *world, struct simulator_unit *unit) {
     struct outbox *outbox = unit->machine.outbox;
     bool begins = false;
@@ -658,7 +661,7 @@ static bool is_connected(const struct simulator_world *world, const struct simul
     return false;
 }
 
-/* Delivers a record. Records in transit when the network was cut are lost. */
+/* Delivers a record, unless it was in transit when the network was cut. */
 static void simulator_units_deliver(struct simulator_world *world, struct simulator_unit *unit,
                                     const struct post_message *message) {
     if (!is_connected(world, unit, message->connection)) return;
@@ -669,13 +672,13 @@ static void simulator_units_deliver(struct simulator_world *world, struct simula
     simulator_units_hand_over(world, unit, &message->record);
 }
 
-/* Cuts a unit from a gateway, as a unit's host does when it loses the gateway. */
+/* Cuts a unit from a gateway, like the host of a unit that loses the gateway. */
 void simulator_units_cut(struct simulator_world *world, struct simulator_unit *unit,
                          uint32_t gateway) {
     if (!unit->up || !unit->connections[gateway]) return;
     simulator_units_disconnect(world, unit, gateway, SIMULATOR_NOTICE_NS);
     for (uint32_t i = unit->open_count; i > 0; i--) {
-        if (i > unit->open_count) continue; /* others have ended meanwhile */
+        if (i > unit->open_count) continue; /* other requests have ended meanwhile */
         struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel),
                                        unit->open[i - 1]};
         if (cancel.request.high >> 32 == gateway)
@@ -706,7 +709,8 @@ void simulator_units_run(struct simulator_world *world, struct simulator_unit *u
 void simulator_units_begin(struct simulator_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct simulator_unit *unit = &world->units[i];
-        simulator_units_count_pages(world, unit); /* resets the counters: counting begins now */
+        simulator_units_count_pages(world,
+                                    unit); /* resets the counters, since counting begins now */
         unit->preempted_before = unit->preempted + load_of(unit)->totals.preemptions;
         unit->moves = step_clock_moves(unit->clock);
     }

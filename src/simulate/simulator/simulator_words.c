@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "serving/text/tokenizer.h"
 
-#define OWN_BLOCK ((uint64_t)1 << 63) /* marks ids of blocks that no other prompt has */
+#define OWN_BLOCK ((uint64_t)1 << 63) /* marks the ids of blocks that no other prompt has */
 
 void simulator_words_prompt(const struct simulator_request *request, uint64_t number,
                             uint32_t vocab, uint32_t *tokens_out) {
@@ -29,7 +29,7 @@ size_t simulator_words_bytes(void) {
            JSON_BYTES + 64;
 }
 
-/* The printable character that spells a byte (serving/text/byte_level.h). */
+/* The printable character that stands for a byte (serving/text/byte_level.h). */
 static uint32_t simulator_words_spelled(uint32_t byte) {
     bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
     if (plain) return byte;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens of the simulator's prompts and answers, derived from ids. The tokens of a prompt's
- * block follow from the block's id; those after the blocks and those of answers from the request's
- * number. The module also has the tokenizer that a gateway needs to tokenize prompts: its texts
- * have one character, "#", and a request's number. Tokens of prompts and answers have no text.
+ * The tokens of prompts and answers in the simulator. The tokens of a prompt block follow from the
+ * block's id; tokens after the blocks, and tokens of answers, follow from the request's number. The
+ * module also has the tokenizer for gateways that tokenize prompts. Its texts are one character,
+ * "#", and the number of a request. Tokens of prompts and answers have no text.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct tokenizer;
 
 enum {
     SIMULATOR_WORDS_FIRST = 512
-}; /* the smallest token; all up to the vocabulary's end are used */
+}; /* the smallest token id; all from here to the end of the vocabulary are used */
 
 /* The token for a number, in a vocabulary of this size. */
 static inline uint32_t simulator_words_token(uint64_t number, uint32_t vocab) {
@@ -22,7 +22,7 @@ static inline uint32_t simulator_words_token(uint64_t number, uint32_t vocab) {
     return SIMULATOR_WORDS_FIRST + (uint32_t)(bits * (vocab - SIMULATOR_WORDS_FIRST) >> 32);
 }
 
-/* The token at that position of the answer, from 0. */
+/* The token at a position of an answer, from 0. */
 static inline uint32_t simulator_words_answer(uint64_t request, uint32_t place, uint32_t vocab) {
     return simulator_words_token((request << 24) + place, vocab);
 }
@@ -33,7 +33,7 @@ static inline bool simulator_words_draft(uint64_t request, uint32_t place, doubl
     return (double)bits * 0x1p-53 < acceptance;
 }
 
-/* tokens_out[prompt_tokens] */
+/* Writes the tokens of a prompt to tokens_out[prompt_tokens]. */
 void simulator_words_prompt(const struct simulator_request *request, uint64_t number,
                             uint32_t vocab, uint32_t *tokens_out);
 

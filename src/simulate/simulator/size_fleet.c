@@ -8,12 +8,12 @@
 #include "serving/policy/speculate.h"
 
 #define SLOT_CHOICES 3 /* slots per rank: one per expert, and one or two more */
-#define BEST_PREFILL 3 /* candidates in a family of separate prefill and decode units */
+#define BEST_PREFILL 3 /* prefill candidates in a family of fleets */
 #define BEST_DECODE 2
 #define BEST_COMBINED 2
-#define CLOCK_STEPS 2 /* steps to average, as the experts' loads vary */
+#define CLOCK_STEPS 2 /* number of steps to average, because expert loads vary */
 #define REACH_MOST (1u << 17)
-#define LOAD_MOST 0.95 /* of a unit's capacity */
+#define LOAD_MOST 0.95 /* share of a unit's capacity */
 #define SECONDS 1e9
 #define GIGA 1e9
 
@@ -21,12 +21,12 @@ static const uint32_t answer_nodes[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 18};
 static const uint32_t prompt_nodes[] = {1, 2, 3, 4, 6, 8};
 static const uint32_t prompt_tokens[] = {2048, 4096, 8192, 16384};
 
-struct sizing { /* a shape of a unit with an open clock */
+struct sizing { /* the shape of a unit, with an open clock */
     const struct size_options *options;
     struct size_search *search;
     struct step_clock *clock;
     struct size_unit shape;
-    double prompt_cost[2];                        /* nodes for one request per second; [storage] */
+    double prompt_cost[2]; /* [storage] nodes for the prompts of one request per second */
     double answer_cost[SIZE_CURVES][SIZE_SPEEDS]; /* 0: none yet */
 };
 
@@ -40,12 +40,13 @@ static double size_fleet_row_tokens(const struct size_options *options, bool mtp
     return mtp ? 1 + options->model->mtp_acceptance : 1;
 }
 
-/* A rank's part of `whole`. The fractional part is spread over the ranks. */
+/* The part of `whole` for one rank. The fractional part is spread over the ranks. */
 static uint32_t size_fleet_part_of(double whole, uint32_t rank, uint32_t ranks) {
     return (uint32_t)(whole + ((double)rank + 0.5) / ranks);
 }
 
-/* Seconds of a step with these rows and prompt tokens on each rank, with the fastest overlap. */
+/* The time of a step in seconds, with these rows and prompt tokens on each rank and the fastest
+ * overlap. */
 static double step_seconds(struct step_clock *clock, const struct size_options *options,
                            struct size_unit *unit, double rows, double prompts) {
     struct step_share shares[LIMIT_RANKS];
@@ -75,7 +76,8 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
     return best / CLOCK_STEPS / SECONDS + options->hardware->step_gap_us * 1e-6;
 }
 
-/* Seconds to compute a prompt on one rank, chunk by chunk, while all other ranks rest. */
+/* The time in seconds to compute a prompt on one rank, chunk by chunk, while all other ranks
+ * rest. */
 static double alone_seconds(struct step_clock *clock, const struct size_unit *unit, double tokens) {
     struct step_share shares[LIMIT_RANKS] = {{0}};
     double chunk = tokens < unit->step_tokens ? tokens : unit->step_tokens;
@@ -89,7 +91,7 @@ static double alone_seconds(struct step_clock *clock, const struct size_unit *un
     return seconds * tokens / chunk;
 }
 
-/* Prompt tokens for each row of a rank's step such that prompts keep up with answers. */
+/* The number of prompt tokens for each row of a step such that prompts keep up with answers. */
 static double prompts_per_row(const struct size_options *options, const struct size_unit *unit) {
     const struct size_load *load = &options->load;
     if (unit->role != UNIT_BOTH) return 0;
@@ -97,7 +99,7 @@ static double prompts_per_row(const struct size_options *options, const struct s
            (1 - size_fleet_hits_of(options, unit->storage));
 }
 
-/* Computes the times of the unit with this number of rows. */
+/* Computes the times of the unit for this number of rows. */
 static void size_fleet_time_rows(struct step_clock *clock, const struct size_options *options,
                                  double rows, struct size_unit *unit) {
     double each = size_fleet_row_tokens(options, unit->mtp);
@@ -161,7 +163,7 @@ static void lose_by_steps(const struct size_options *options, double steps,
                 steps, unit->step_s, options->ttft_s);
 }
 
-/* Decode and combined units: as many rows as TPOT and memory allow. */
+/* Sizes decode and combined units, with as many rows as TPOT and memory allow. */
 static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, bool storage) {
     const struct size_options *options = sizing->options;
     struct size_unit unit = sizing->shape, probe;
@@ -204,7 +206,7 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
                     probe.tpot_s * 1e3, options->tpot_s * 1e3);
     }
     unit.rows = low;
-    /* Space for simultaneous arrivals. */
+    /* Leave space for requests that arrive at the same time. */
     double prompts = 1.5 * low * prompts_per_row(options, &unit);
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
@@ -242,7 +244,7 @@ static void size_prompts(struct sizing *sizing, uint32_t tokens, bool storage) {
 }
 
 static void size_shape(struct sizing *sizing, bool prompts) {
-    bool dry = sizing->options->load.hit_share <= 0; /* storage would be useless */
+    bool dry = sizing->options->load.hit_share <= 0; /* storage would not help */
     for (int storage = 0; storage <= !dry; storage++)
         for (size_t i = 0; prompts && i < ARRAY_COUNT(prompt_tokens); i++)
             size_prompts(sizing, prompt_tokens[i], storage);
@@ -290,7 +292,7 @@ static enum status size_fleet_open_clock(struct sizing *sizing, struct arena *ar
     return STATUS_OK;
 }
 
-/* Seconds of the prompt after a step of the same size. */
+/* The time in seconds of a prompt that waits for a step of the same size. */
 static double reach_seconds(const struct sizing *sizing, const struct size_unit *unit,
                             double tokens) {
     double steps = tokens > unit->step_tokens ? tokens / unit->step_tokens : 1;
@@ -317,7 +319,7 @@ static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *
     reach->tokens = low;
 }
 
-/* Hardware without such a unit (measured steps of only some ranks) has no such candidate. */
+/* Hardware with measured steps has no candidates with other numbers of ranks. */
 enum status size_fleet_reach(const struct size_options *options, struct arena *arena,
                              struct size_reach *reach_out, struct error *error) {
     struct sizing sizing = {.options = options};
@@ -336,7 +338,7 @@ enum status size_fleet_search(const struct size_options *options, struct arena *
     struct sizing sizing = {.options = options, .search = search};
     enum status status = STATUS_OK;
     *search = (struct size_search){0};
-    for (int i = 0; i < SIZE_SPEEDS; i++) /* from 5 to 160 tokens/s: three points per doubling */
+    for (int i = 0; i < SIZE_SPEEDS; i++) /* 5 to 160 tokens/s, three points per doubling */
         search->pareto.speeds[i] = 5 * pow(2, i / 3.0);
     for (size_t i = 0; i < ARRAY_COUNT(answer_nodes); i++)
         for (uint32_t more = 0; more < SLOT_CHOICES; more++) {
@@ -374,13 +376,13 @@ static bool is_cheaper(const struct size_options *options, const struct size_uni
     return part_nodes(options, a) < part_nodes(options, b);
 }
 
-/* Prefill units differ by their step size, which TTFT waits for. The number of ranks hardly changes
- * their cost. */
+/* True if two prefill units are too similar. They differ by their step size, since TTFT waits for
+ * steps; the number of ranks hardly changes their cost. */
 static bool size_fleet_is_alike(const struct size_unit *a, const struct size_unit *b) {
     return a->role == UNIT_PREFILL ? a->step_tokens == b->step_tokens : a->ranks == b->ranks;
 }
 
-/* Writes the best few units of a role and family, one of each shape, and returns how many. */
+/* Writes the best few units of a role and family, one of each shape. Returns their number. */
 static uint32_t take_best(const struct size_options *options, const struct size_search *search,
                           enum unit_role role, bool mtp, bool storage, uint32_t most,
                           const struct size_unit **out) {
@@ -454,8 +456,8 @@ static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uin
     format_text(fleet->why, sizeof fleet->why, "%s", unit->lost);
 }
 
-/* Writes the largest unit with weights that do not fit, and for each role the one that misses its
- * limit by the least. */
+/* Writes the largest unit with weights that do not fit in memory and, for each role, the unit that
+ * misses its limit by the least. */
 static void put_lost(const struct size_search *search, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *heavy = NULL;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {

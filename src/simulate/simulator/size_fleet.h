@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The fleets that could serve a load within limits of TTFT and TPOT, and the fewest nodes that each
- * needs. They are the candidates that `fathom plan` simulates, and bounds for those that it can
- * skip.
+ * The candidate fleets of `fathom plan`: those that could serve a load within limits of TTFT and
+ * TPOT, with a lower bound on the nodes that each needs. The bounds show which fleets need no
+ * simulation.
  *
- * A unit's capacity is computed by the step clock for a unit that is always full and level, with
- * its experts as unevenly loaded as in the simulation: requests arrive evenly, and no request waits
- * for another. A fleet therefore needs at least (rate / capacity) units of each role, rounded up.
- * In the simulation requests arrive at random, so it can only need more.
+ * The capacity of a unit is computed by the step clock for a unit that is always full and balanced,
+ * with experts as unevenly loaded as in the simulation. Requests arrive evenly, and none waits for
+ * another. So a fleet needs at least (rate / capacity) units of each role, rounded up. In the
+ * simulation requests arrive at random, so it can only need more.
  *
- *   decode    the most rows of a rank such that a step takes TPOT x (tokens of a row), and their
- *             KV pages fit in memory with the weights
- *   prefill   full steps. Two consecutive steps must fit the limit of TTFT, since a prompt that
+ *   decode    the most rows per rank such that a step takes TPOT x (tokens of a row), and their KV
+ *             pages fit in memory with the weights
+ *   prefill   full steps. Two consecutive steps must fit in the limit of TTFT, as a prompt that
  *             arrives just after a step began waits for that step and then takes one itself. A long
  *             prompt, computed chunk by chunk on one rank while all others rest, must fit, too
- *   combined  as decode, with as many prompt tokens in each step as its answers need
+ *   combined  like decode, with as many prompt tokens in each step as its answers need
  */
 #pragma once
 
@@ -28,13 +28,13 @@
 struct size_load { /* a steady load */
     double rate;   /* requests per second */
     double prompt_mean, prompt_cv, answer_mean;
-    double hit_share; /* of prompt tokens, if nothing is evicted */
+    double hit_share; /* cached share of prompt tokens, if nothing is evicted */
     double dry_share; /* the same without storage */
-    double kv_mean;   /* positions that a token of an answer reads */
-    /* One in a hundred prompts that TTFT counts has more tokens to compute; 0: unknown. */
+    double kv_mean;   /* KV positions that an answer token reads */
+    /* 99th percentile of the computed tokens of the prompts that TTFT counts; 0: unknown. */
     double long_prompt[2];   /* [storage] */
-    uint32_t counted_prompt; /* TTFT counts prompts up to this many tokens; 0: all */
-    double counted_share;    /* of all prompts */
+    uint32_t counted_prompt; /* TTFT counts only prompts of at most this length; 0: all */
+    double counted_share;    /* share of these among all prompts */
 };
 
 struct size_options {
@@ -50,23 +50,22 @@ struct size_unit { /* one candidate */
     enum unit_role role;
     uint32_t ranks, redundant_experts, rows, step_tokens;
     bool mtp, storage;
-    enum overlap_kind overlap; /* the fastest one by the clock */
+    enum overlap_kind overlap; /* the fastest according to the clock */
     double nodes;
     double step_s, tpot_s;
-    double capacity; /* requests a second, at most */
+    double capacity; /* upper bound, in requests per second */
     double weight_bytes;
     uint32_t page_count;
-    /* if it cannot serve the load: the factor by which it misses its limit; 0: memory does not
-     * suffice */
+    /* if it cannot serve the load: the factor by which it misses its limit; 0: not enough memory */
     double miss;
-    char lost[SIZE_TEXT_BYTES]; /* reason why it cannot serve the load; "": it can */
+    char lost[SIZE_TEXT_BYTES]; /* why it cannot serve the load; "": it can */
 };
 
 enum size_curve { SIZE_APART, SIZE_APART_MTP, SIZE_COMBINED, SIZE_COMBINED_MTP, SIZE_CURVES };
 
-/* The most output tokens/s of a node at a given speed of each user, by the clock alone; 0: none. */
+/* The most output tokens/s per node for a given token rate of each user, by the clock; 0: none. */
 struct size_pareto {
-    double speeds[SIZE_SPEEDS]; /* tokens/s a user, ascending */
+    double speeds[SIZE_SPEEDS]; /* tokens/s per user, ascending */
     double node_tokens[SIZE_CURVES][SIZE_SPEEDS];
 };
 
@@ -76,15 +75,15 @@ struct size_search {
     struct size_pareto pareto;
 };
 
-struct size_trial { /* the simulation's result for a fleet */
+struct size_trial { /* result of simulating a fleet */
     double ttft_p99_s, tpot_p99_s;
     double ttft_all_p99_s;          /* includes prompts that TTFT does not count */
-    double node_tokens, user_speed; /* output tokens/s of a node; tokens/s of a user */
+    double node_tokens, user_speed; /* output tokens/s per node; tokens/s per user */
     double hit_share;
-    double begun_share;        /* first tokens in the measured time per arrived request */
+    double begun_share;        /* requests with a first token in the measured time, per arrival */
     uint64_t answered, failed; /* failed: includes refused requests */
-    double rows_share;         /* running rows as a share of the rows that decode units may run */
-    double share;              /* simulated share of the fleet's load */
+    double rows_share;         /* running rows over the most rows that decode units may run */
+    double share;              /* share of the fleet's load that was simulated */
 };
 
 enum size_verdict { SIZE_BOUND, SIZE_HOLDS, SIZE_MISSES, SIZE_CANNOT };
@@ -93,9 +92,9 @@ struct size_fleet { /* kinds: [0] prefill and [1] decode, or [0] combined */
     struct size_unit kinds[2];
     uint32_t counts[2], kind_count;
     bool mtp, storage;
-    double least_nodes; /* by the clock */
+    double least_nodes; /* lower bound by the clock */
     double load;        /* the same in nodes, not rounded up */
-    double nodes;       /* in the present fleet */
+    double nodes;       /* of the fleet as it is now */
     uint32_t trials;
     struct size_trial trial; /* the last one */
     enum size_verdict verdict;

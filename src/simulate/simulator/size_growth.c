@@ -8,14 +8,15 @@
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 8 /* of a part; then no larger number is tried */
-/* A part's search ends when too few and enough units differ by at most this share of enough. */
+#define MISSES_MAX 8 /* after so many misses of a part, no larger number is tried */
+/* The search of a part ends when its too small and its sufficient number of units differ by at most
+ * this share of the latter. */
 #define FINE 0.06
-#define BEHIND 0.99  /* share of prompts that must have begun within the limit */
-#define CROWDED 0.95 /* share of decode rows: above it TTFT waits for decode units */
+#define BEHIND 0.99  /* share of the prompts that must get a first token */
+#define CROWDED 0.95 /* above this share of decode rows, TTFT waits for decode units */
 #define GROWTH_LEAST 0.05
 #define GROWTH_MOST 0.75
-#define GROWTH_MISS 0.6 /* growth for each multiple of its limit by which it missed */
+#define GROWTH_MISS 0.6 /* growth for each multiple of the limit by which it missed */
 
 /* ---- parts ---- */
 
@@ -58,13 +59,13 @@ static void aim(struct size_part *part) {
 
 static void note_enough(struct size_part *part, uint32_t count, const struct size_trial *trial) {
     part->trials++;
-    if (count < part->least) return; /* contradicts an earlier run */
+    if (count < part->least) return; /* it contradicts an earlier run */
     part->enough = part->enough ? min_u32(part->enough, count) : count;
     part->trial = *trial;
     aim(part);
 }
 
-/* Increases the number of units, by more the farther the part missed its limit. */
+/* Increases the number of units. The farther the part missed its limit, the larger the increase. */
 static void note_miss(struct size_part *part, uint32_t count, double missed_by,
                       const struct size_trial *trial, const char *why) {
     double growth = GROWTH_LEAST + GROWTH_MISS * (missed_by - 1);
@@ -79,13 +80,13 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     part->enough = 0;
     part->trial = *trial;
     part->lost = part->misses == MISSES_MAX;
-    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed or did not begin */
+    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed, or got no token */
     if (growth > GROWTH_MOST) growth = GROWTH_MOST;
     part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
 }
 
-/* Prefill units without storage that take equally long steps also miss, if the clock finds them
- * equally full. */
+/* Raises the bounds of the prefill parts without storage and with the same step size, in proportion
+ * to the capacity of their units. */
 static void note_dry(struct size_growth *growth, const struct size_part *wet) {
     for (uint32_t i = 0; i < growth->part_count; i++) {
         struct size_part *dry = &growth->parts[i];
@@ -116,7 +117,7 @@ bool size_growth_whole(const struct size_load *load, const struct size_fleet *fl
            fleet->counts[0] + fleet->counts[1] <= LIMIT_FLEET_UNITS;
 }
 
-/* The number of units below which no run is tried. */
+/* The least number of units that is tried. */
 static uint32_t bound_of(const struct size_part *part) {
     return part->enough && part->next == part->enough ? part->enough : part->least;
 }
@@ -140,8 +141,8 @@ static struct size_fleet at_bound(const struct size_growth *growth, uint32_t ind
     return fleet;
 }
 
-/* The fleet with the numbers of units that its parts run next, but with fewer than `most` nodes,
- * which it has at its bound. */
+/* The fleet with the numbers of units that its parts run next, limited to fewer than `most` nodes.
+ * The fleet at its bound has fewer. */
 static struct size_fleet size_growth_grown(const struct size_growth *growth, uint32_t index,
                                            double most) {
     struct size_fleet fleet = at_bound(growth, index);
@@ -160,7 +161,8 @@ static bool is_split(const struct size_growth *growth, const struct size_fleet *
     return fleet->kind_count == 2 && !size_growth_whole(&growth->options->load, fleet);
 }
 
-/* Returns true if the fleet is known to meet the limits, and writes how. */
+/* Returns true if the fleet is known to meet the limits, and writes it with its numbers of
+ * units. */
 static bool size_growth_holds(const struct size_growth *growth, uint32_t index,
                               struct size_fleet *held_out) {
     struct size_fleet fleet = growth->fleets[index];
@@ -194,7 +196,8 @@ bool size_growth_next(const struct size_growth *growth, struct size_run *run_out
     }
     if (!any) return false;
     run_out->fleet = size_growth_grown(growth, run_out->index, most);
-    /* Decode first: as soon as prompts hold, too, no more expensive fleet is run. */
+    /* Decode runs first: if prefill then meets its limit, too, no more expensive fleet needs to be
+     * run. */
     const struct size_part *answers = kind_part(growth, run_out->index, found.kind_count - 1);
     run_out->focus = !is_split(growth, &run_out->fleet)            ? SIZE_WHOLE
                      : answers->enough == run_out->fleet.counts[1] ? SIZE_PROMPTS
@@ -236,7 +239,8 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
     bool late = run->focus != SIZE_ANSWERS && (trial->failed > 0 || behind || late_by > 1);
     bool slow = run->focus != SIZE_PROMPTS && slow_by > 1;
     bool crowded = late && run->focus == SIZE_WHOLE && last > 0 && trial->rows_share > CROWDED;
-    bool innocent = run->focus == SIZE_ANSWERS || crowded; /* the prefill units */
+    bool innocent =
+        run->focus == SIZE_ANSWERS || crowded; /* the prefill units did not cause the miss */
     char why[SIZE_WHY_BYTES];
     if (late) say_late(options, trial, why);
     if (late && !innocent && !(slow && last == 0)) {
@@ -258,7 +262,7 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
 
 /* ---- the end ---- */
 
-/* The part that prevents a smaller fleet: a lost one, else one that missed. */
+/* The part that prevents a smaller fleet: one that cannot grow, or else one that missed. */
 static const struct size_part *culprit(struct size_growth *growth, uint32_t index) {
     const struct size_part *found = NULL;
     for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {
@@ -269,7 +273,7 @@ static const struct size_part *culprit(struct size_growth *growth, uint32_t inde
     return found;
 }
 
-/* Combines the trials of a fleet with roles that were run separately. */
+/* Combines the results of a fleet with roles that were run separately. */
 static struct size_trial both_trials(const struct size_trial *prompts,
                                      const struct size_trial *answers) {
     struct size_trial both = *answers;

@@ -9,22 +9,22 @@
 
 #define SECOND_NS 1e9
 #define SETTLE_S 1.0
-#define WARM_S 2.0 /* after settling */
-/* For prompts alone: time after which the number of long prompts is steady. */
+#define WARM_S 2.0 /* time after settling */
+/* For prompts alone: the time after which the number of long prompts is in a steady state. */
 #define LONG_WARM_S 10.0
 #define LONG_MEASURE_S 15.0
-#define MEASURE_S 4.0 /* or as long as REQUESTS take to arrive */
+#define MEASURE_S 4.0 /* or as long as REQUESTS requests take to arrive */
 #define MEASURE_S_MAX 60.0
 #define REQUESTS 800
 #define PROMPT_UNITS 6
-#define FILL 1.3 /* factor on the steps that a combined unit's standing requests would fill */
+#define FILL 1.3 /* factor on the number of steps that standing requests of a combined unit fill */
 #define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
 #define PREFIX_BLOCKS (1 << 18)
 #define CONTEXT_TOKENS 131072
 #define ANSWER_TOKENS 16384
 #define STORAGE_BYTES 1e15
-#define FIRST_SHARE 0.3 /* of requests that begin a conversation; fewer if the hits require it */
+#define FIRST_SHARE 0.3 /* of requests that begin a conversation; less if the hits require it */
 #define PROMPT_REQUESTS 512
 
 struct size_sample size_window_sample(const struct size_load *load, const struct size_fleet *fleet,

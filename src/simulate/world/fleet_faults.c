@@ -9,7 +9,7 @@ static struct fleet_unit_host *fleet_faults_any_unit(struct world *world, struct
     return &world->units[fleet_dice_below(dice, world->unit_count)];
 }
 
-/* A random gateway. With a single gateway nothing is drawn. */
+/* Chooses a random gateway. Nothing is drawn if there is only one. */
 static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
     return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
 }
@@ -46,7 +46,7 @@ static void cut_unit(struct world *world, struct fleet_dice *dice) {
     world->report->cuts++;
 }
 
-/* Selects a living rank to die, but not the last one. */
+/* Dooms a random living rank to die, but never the last one. */
 static void doom_rank(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
@@ -71,7 +71,7 @@ static void order_drain(struct world *world, struct fleet_dice *dice) {
         fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, false);
 }
 
-/* Calls back a draining unit, at any gateway, no matter which client drained it. */
+/* Asks any gateway to call back a draining unit, no matter through which one it was drained. */
 static void fleet_faults_call_back(struct world *world, struct fleet_dice *dice) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
@@ -120,16 +120,16 @@ static void flip_bits(struct world *world, struct fleet_dice *dice) {
         fleet_storage_flip(&world->storage);
 }
 
-/* Lets draining units end, as nothing calls them back any more. */
+/* Lets draining units end, because nothing calls them back any more. */
 static void let_drained_go(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
-        /* otherwise its manager ends it */
+        /* with a manager, the manager ends it */
         unit->goes |= unit->draining && !world->managers.present;
     }
 }
 
-#define STREAM_FIRST 16 /* lower numbers belong to other modules */
+#define STREAM_FIRST 16 /* other modules use the lower numbers */
 
 static const struct fault_kind faults[] = {
     {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of gateways in virtual time, and their clients, which use any living gateway. A gateway
- * may die. Its clients then receive nothing more, and units cancel its requests and connect to its
- * successor, which has no record of either. The other gateways continue.
+ * The hosts of gateways in virtual time, and their clients, which use any living gateway. If a
+ * gateway dies, its clients receive nothing more. Units cancel its requests and connect to its
+ * successor, which knows neither the requests nor the clients. The other gateways continue.
  */
 #include "base/hash.h"
 #include "serving/gateway/gateway.h"
@@ -13,14 +13,14 @@
 #include "simulate/world/fleet_state.h"
 
 #define ASKED_APART_NS (400 * FLEET_MS) /* longest time between two clients */
-#define FLOODED_NS (100 * FLEET_MS)     /* longest time between two clients if an account floods */
+#define FLOODED_NS (100 * FLEET_MS)     /* the same if an account floods */
 
-enum { RECENT = 12 }; /* one of this many recent clients leaves */
+enum { RECENT = 12 }; /* the client that leaves is one of the last so many */
 
-#define OPERATOR UINT32_MAX /* a connection that ignores its answers */
+#define OPERATOR UINT32_MAX /* connection of operators, who ignore the responses */
 
-#define CROWDED_OF 32           /* for one message in this many, the outbox is nearly full */
-#define CROWDED_BYTES_MAX 20000 /* the bytes that are free then */
+#define CROWDED_OF 32           /* before one message in this many, the outbox is nearly full */
+#define CROWDED_BYTES_MAX 20000 /* free bytes in it then */
 
 static void fleet_gateway_forward(struct world *world, uint32_t index,
                                   const struct record_envelope *envelope) {
@@ -39,7 +39,7 @@ static void fleet_gateway_forward(struct world *world, uint32_t index,
     }
 }
 
-/* No client here uses a constraint that the units cannot enforce. */
+/* Answers the check of a constraint. Clients here only use constraints that units can enforce. */
 static void verify_constraint(struct world *world, struct fleet_gateway_host *host,
                               const struct record *record) {
     struct record_constrained verdict = {
@@ -50,7 +50,7 @@ static void verify_constraint(struct world *world, struct fleet_gateway_host *ho
     post_send(&host->inbox, world->now_ns, 0, &verdict.record);
 }
 
-/* Sometimes fills the gateway's outbox nearly full with records that nothing reads. */
+/* Sometimes fills the outbox of a gateway almost completely with records that are ignored. */
 static void crowd(struct world *world, struct fleet_gateway_host *host) {
     struct outbox *outbox = host->machine.outbox;
     uint32_t left = (uint32_t)fleet_dice_time(&world->crowds, 0, CROWDED_BYTES_MAX);
@@ -166,7 +166,7 @@ void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t conn
 
 /* ---- clients ---- */
 
-/* A random living gateway. There is at least one. */
+/* Chooses a random living gateway. There must be at least one. */
 static uint32_t choose_gateway(const struct world *world) {
     uint32_t living[FLEET_GATEWAYS_MAX], count = 0;
     for (uint32_t i = 0; i < world->gateway_count; i++)
@@ -174,7 +174,8 @@ static uint32_t choose_gateway(const struct world *world) {
     return living[fleet_clients_below(&world->clients, 60, count)];
 }
 
-/* Marks requests of the same account that run at the same time: their highest cost is reserved. */
+/* Marks requests of the same account that run at the same time, because the highest cost of each is
+ * reserved. */
 static void note_other(struct world *world, struct fleet_client *client) {
     for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
         struct fleet_client *other = &world->clients.clients[i];
@@ -207,14 +208,14 @@ static void lose_client(struct world *world, struct fleet_client *client) {
     struct record_client_gone gone = {record_head(RECORD_CLIENT_GONE, sizeof gone),
                                       {client->number}};
     fleet_gateway_hand_over(world, client->gateway, &gone.record);
-    fleet_gateway_drain(world, client->gateway); /* output sent before it left is lost or arrives */
+    fleet_gateway_drain(world,
+                        client->gateway); /* output sent before it left may arrive or be lost */
     client->gone = true;
     world_log(world, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, client->number, 0);
 }
 
-/* One client leaves, or stops reading. If it stops, its host buffers its output and drops it a
- * while later.
- */
+/* Makes one client leave or stop reading. If it stops, its host buffers its output for a while and
+ * then drops the client. */
 static void fleet_gateway_leave(struct world *world) {
     struct fleet_clients *clients = &world->clients;
     world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 3 * FLEET_SECOND);
@@ -300,7 +301,7 @@ static bool any_lives(const struct world *world) {
     return false;
 }
 
-/* Passes the ledger's confirmations to the gateway. */
+/* Sends the ledger's confirmations to the gateway. */
 static void receive_ledger(struct world *world, uint32_t index) {
     struct record_committed committed;
     if (!world->gateways[index].gateway) return;
@@ -329,7 +330,7 @@ void fleet_gateway_run(struct world *world) {
         if (world->gateways[i].up_ns <= world->now_ns) fleet_gateway_start(world, i);
         receive_ledger(world, i);
     }
-    if (!any_lives(world)) return; /* clients wait */
+    if (!any_lives(world)) return; /* new clients wait */
     if (world->ask_ns <= world->now_ns) fleet_gateway_ask(world);
     if (world->leave_ns <= world->now_ns) fleet_gateway_leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
@@ -382,11 +383,11 @@ static struct unit_books books_of(const struct gateway *gateway) {
     return sum;
 }
 
-/* Without faults, everything that units have counted is in usage records and in the gateway's open
- * books. */
+/* Checks, in runs without faults, that all the work counted by units is in usage records or in the
+ * open books of gateways. */
 static void verify_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
-    /* the books of ended units are gone, too */
+    /* the books of units that a manager has ended are gone */
     if (world->options.faults || world->managers.present) return;
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         struct unit_books own = books_of(world->gateways[i].gateway);
@@ -405,12 +406,12 @@ static void verify_books(struct world *world) {
         world_breach(world, "units have computed other tokens than entries say");
 }
 
-/* Under faults, compares each unit, as far as possible. */
+/* Compares the totals of each unit with its own counters, as far as faults allow. */
 static void verify_totals(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_hello *hello = (const void *)unit->hello;
-        if (!unit->up) continue; /* no node runs it */
+        if (!unit->up) continue; /* no node runs this unit */
         const struct unit_counters *totals =
             &((const struct record_unit_load *)(const void *)unit->load)->totals;
         struct unit_books counted = {totals->output_tokens,
@@ -422,8 +423,8 @@ static void verify_totals(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
-/* Serving units must be available to every gateway, no matter which one drained them and called
- * them back. */
+/* Checks that serving units are available to every gateway, no matter which one drained them and
+ * called them back. */
 static void verify_fleet(struct world *world, const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The machines of the ranks, the network between them, the faults of both, and the invariants that
- * are checked all the time.
+ * The machines of a simulated fleet, the network between them, the faults of both, and the
+ * invariants that are checked at all times.
  */
 #include "simulate/world/fleet_hosts.h"
 
@@ -11,12 +11,12 @@
 
 #define STREAM 64
 #define STREAM_RETURNS 63
-#define STREAM_FAULTS 65 /* followed by one stream for each kind of fault */
-/* Limit, in timeouts, until ranks that wait for one another are detected. */
+#define STREAM_FAULTS 65 /* the first of one stream for each kind of fault */
+/* Limit, in timeouts, for the detection of ranks that wait for one another. */
 #define DEADLOCKS 5
-#define GOES_ON_NS (10 * FLEET_SECOND) /* limit for the living ranks to continue */
-#define CHECKS_NS (30 * FLEET_SECOND)  /* limit for hosts to respond, and between two starts */
-#define ENDS_NS (5 * FLEET_SECOND)     /* for killed ranks to be gone */
+#define GOES_ON_NS (10 * FLEET_SECOND) /* limit until the living ranks continue */
+#define CHECKS_NS (30 * FLEET_SECOND)  /* limit until hosts respond, and between two starts */
+#define ENDS_NS (5 * FLEET_SECOND)     /* limit until killed ranks are gone */
 
 /* ---- the network ---- */
 
@@ -37,7 +37,7 @@ static bool is_up(const struct fleet_frame *frame) {
     return frame->kind >= FRAME_FACTS;
 }
 
-/* Inserts the frame. Frames that arrive at the same time stay in the order of sending. */
+/* Inserts the frame by arrival. Frames with equal times stay in the order of sending. */
 static void put(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
     uint32_t at = hosts->frame_count;
     check(hosts->frame_count < FLEET_FRAMES_MAX);
@@ -75,7 +75,7 @@ struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
     return NULL;
 }
 
-/* The time at which the frame can be received: at once if it is not later than now. */
+/* The time at which the frame can be received, or the current time if that has passed. */
 static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
@@ -87,7 +87,8 @@ static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     return agent ? agent->stopped_ns : 0;
 }
 
-/* The connection to a host that is down gets no response, or its network reports the failure. */
+/* Handles a connection to a host that is down: it gets no response, or the network reports the
+ * failure. */
 static void refuse(struct world *world, const struct fleet_frame *frame) {
     struct fleet_frame lost = {.kind = FRAME_LOST,
                                .unit = frame->unit,
@@ -106,7 +107,7 @@ static void fleet_hosts_deliver(struct world *world) {
         int64_t due_ns = taken_ns(world, &frame);
         memmove(hosts->frames, hosts->frames + 1, --hosts->frame_count * sizeof *hosts->frames);
         if (frame.link <= hosts->broken[frame.unit][frame.part] && !frame.is_notice) {
-            continue; /* it is lost */
+            continue; /* the frame is lost */
         } else if (due_ns > world->now_ns) {
             frame.due_ns = due_ns;
             put(hosts, &frame);
@@ -120,7 +121,7 @@ static void fleet_hosts_deliver(struct world *world) {
 
 /* ---- faults ---- */
 
-/* Sets the end of a fault. A running fault is not shortened. */
+/* Draws the end of a fault. A fault that is already active is not shortened. */
 static void fleet_hosts_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
                              int64_t most_ns) {
     int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
@@ -143,7 +144,7 @@ static void stop_process(struct world *world, struct fleet_dice *dice) {
     if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
-/* Makes a process hang: it computes for ever without a result. */
+/* Makes a process hang: it computes forever without a result. */
 static void hang_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
@@ -172,7 +173,7 @@ static void stop_agent(struct world *world, struct fleet_dice *dice) {
     if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* A machine fails. The other ends of its connections detect that at once or are not notified. */
+/* Fails a machine. The other ends of its connections detect that at once or are not notified. */
 static void lose_machine(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     struct fleet_hosts *hosts = &world->hosts;
     hosts->machines[machine].up = false;
@@ -204,7 +205,7 @@ static void kill_first_host(struct world *world, struct fleet_dice *dice) {
     if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
 }
 
-/* Kills two processes at once, or one if no more are left. */
+/* Kills two processes at once, or one if there are no more. */
 static void kill_processes(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
@@ -212,7 +213,7 @@ static void kill_processes(struct world *world, struct fleet_dice *dice) {
         fleet_hosts_kill_rank(world, unit, rank);
 }
 
-/* Cuts a machine's network, including rank 0's connections to gateways. */
+/* Takes a machine off the network, including the connections of rank 0 to gateways. */
 void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     int64_t *until_ns = &world->hosts.machines[machine].off_ns;
     if (!world->hosts.machines[machine].up) return;
@@ -239,7 +240,7 @@ static void part_hosts(struct world *world, struct fleet_dice *dice) {
                   FLEET_LOG_NOWHERE, machine, other);
 }
 
-/* Loses all frames of a link. Each end notices that, or does not. */
+/* Breaks a link and loses all its frames. Each end may or may not notice that. */
 static void fleet_hosts_break_link(struct world *world, struct fleet_dice *dice) {
     struct fleet_hosts *hosts = &world->hosts;
     uint32_t unit = fleet_hosts_any_unit(world, dice);
@@ -280,9 +281,9 @@ static void slow_host(struct world *world, struct fleet_dice *dice) {
     fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* A supervisor dies. An agent on its host dies with it; others are notified or not, or the
- * supervisor lives on for them, beside the one that replaces it. An agent on the machine that never
- * fails does not die. */
+/* Kills a supervisor, unless it runs on the machine that never fails. The agent on its host dies,
+ * too. Each other agent is notified, or accepts the old supervisor for a while longer, alongside
+ * the one that replaces it. */
 static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -320,7 +321,7 @@ static const struct fault_kind faults[] = {
     {45000, fill_memory},     {45000, delay_answers},
     {60000, fail_starts}};
 
-/* Delivers held frames in the order of sending. */
+/* Delivers the held frames in the order of sending. */
 static void let_all_through(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
     uint32_t count = hosts->frame_count;
@@ -361,7 +362,7 @@ void fleet_hosts_heal(struct world *world) {
 
 /* ---- invariants ---- */
 
-/* Several agents may be alive, from lost links. */
+/* Checks the incarnations of ranks. Several agents may be alive, from lost links. */
 static void audit_lives(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
@@ -378,8 +379,8 @@ static void audit_lives(struct world *world, uint32_t unit) {
     }
 }
 
-/* Checks that ranks without a supervisor exit in time. A late frame may have prolonged their wait
- * once. */
+/* Checks that ranks without a supervisor exit in time. One late frame may have prolonged their
+ * wait. */
 static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
                          struct fleet_agent *agent) {
     const struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -395,7 +396,7 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
         world_breach(world, "ranks outlive their supervisor's word");
 }
 
-/* True if the unit's supervisor can reach all its agents. */
+/* True if the supervisor of the unit can reach all its agents. */
 static bool is_received(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *it = &hosts->supervisors[unit];
@@ -415,8 +416,8 @@ static bool is_received(struct world *world, uint32_t unit) {
     return true;
 }
 
-/* Checks a returning rank: it hangs, or it is not there at all. Time counts from the moment at which
- * the supervisor could first detect that. */
+/* Checks a returning rank that hangs or is not there at all. The time counts from the moment at
+ * which the supervisor could first detect that. */
 static void audit_return(struct world *world, uint32_t unit, struct fleet_agent *agent,
                          uint32_t rank) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
@@ -444,7 +445,7 @@ static bool needs_help(const struct world *world, uint32_t unit) {
     return fleet_hosts_holds(world, unit) && world->units[unit].open_count > 0;
 }
 
-/* The longest that a state may last without a new fault. */
+/* The longest time that a state may last without a new fault. */
 static int64_t most_ns(const struct world *world, const struct supervise_unit *unit) {
     int64_t timeout_ns = world->hosts.timeout_ns, slack_ns = 2 * timeout_ns + 2 * FLEET_SECOND;
     switch (unit->state) {
@@ -477,8 +478,8 @@ static void audit_trouble(struct world *world, uint32_t unit) {
                             : "a unit does not start again in time");
 }
 
-/* Checks the supervisor's reports about a running unit: it continues without every rank reported
- * gone, and a lost host has no ranks left. */
+/* Checks the supervisor's reports about a running unit: it continues without the ranks that were
+ * reported gone, and a lost host has no ranks left. */
 static void audit_word(struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;

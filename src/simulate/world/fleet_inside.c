@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks that need the state of a simulated unit: the tenants of a step's rows, and that every
- * access to a page outside of steps is under a lease.
+ * Checks that need the internal state of a simulated unit: the tenants of the rows of a step, and
+ * that every access to a page outside of steps has a lease.
  */
 #include "base/check.h"
 #include "serving/unit/state.h"
@@ -28,7 +28,7 @@ static const char *add_writer(const struct unit *unit, struct writers *writers, 
     return NULL;
 }
 
-/* Adds the rows of the step in flight. */
+/* Adds the rows of the current step. */
 static const char *fleet_inside_add_steps(const struct unit *unit, struct writers *writers) {
     const char *wrong = NULL;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {

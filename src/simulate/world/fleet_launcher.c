@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The launcher of a simulated fleet: jobs, each a unit, and nodes, each for one unit. It runs with
- * or without a manager.
+ * The launcher of a simulated fleet. A job is one unit, and a node has space for one job. The
+ * launcher runs with or without a manager.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -8,8 +8,8 @@
 
 #define START_NS_LEAST (FLEET_SECOND / 5)
 
-/* In the fault phase, one launch in this many is refused, ends before it serves, or waits for
- * ever. One job in HANGS_OF that is over stays listed, and on its node, until it is cancelled. */
+/* In the fault phase, one launch in so many is refused, ends before it serves, or waits forever.
+ * One finished job in HANGS_OF stays listed, and on its node, until it is cancelled. */
 enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16, HANGS_OF = 4 };
 
 static struct fleet_unit_job *find(struct world *world, uint32_t number) {
@@ -120,7 +120,7 @@ bool fleet_launcher_start(struct world *world, uint32_t number, uint32_t role) {
     return true;
 }
 
-/* The first signal asks the job to end, the second one kills it. */
+/* Stops a job. The first signal asks it to end, the second one kills it. */
 void fleet_launcher_stop(struct world *world, uint32_t number, bool at_once) {
     struct fleet_unit_job *job = find(world, number);
     if (!number || !job || is_silent(world)) return;

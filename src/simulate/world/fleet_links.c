@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Executes the orders of supervisors (serving/supervision/supervise_unit.h) and of agents
- * (serving/supervision/supervise_agent.h) in virtual time, over virtual links, and passes them what
- * comes of it. The rendezvous of ranks is a model of compute/exchange/job_rendezvous.h.
+ * Executes the orders of supervisors (serving/supervision/supervise_unit.h) and agents
+ * (serving/supervision/supervise_agent.h) in virtual time, over virtual links, and reports the
+ * results to them. The rendezvous of ranks is a model of compute/exchange/job_rendezvous.h.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/world/fleet_state.h"
 
-#define GIVEN_UP_NS (3 * FLEET_SECOND) /* time until an operator restarts everything */
-#define ANSWERS_NS (30 * FLEET_SECOND) /* time that a host has to look what it has */
+#define GIVEN_UP_NS (3 * FLEET_SECOND) /* time until an operator restarts a lost unit */
+#define ANSWERS_NS (30 * FLEET_SECOND) /* time that a host has to report what it has */
 
 /* ---- supervisors ---- */
 
@@ -55,7 +55,7 @@ static void fleet_links_launch(struct world *world, uint32_t unit,
     send_to_agents(world, unit, (struct fleet_frame){.kind = FRAME_ORDER, .order = *order});
 }
 
-/* Sends each change to all agents in the same order. */
+/* Sends a change of the ranks to all agents, in the same order to each. */
 static void report_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
                           uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
@@ -68,7 +68,7 @@ static void report_change(struct world *world, uint32_t unit, enum fleet_frame_k
 
 static void notify_gone(struct world *world, uint32_t unit, uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    if (it->gone >> rank & 1) return; /* it has not returned */
+    if (it->gone >> rank & 1) return; /* it is gone and has not returned */
     if (fleet_ranks_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
     report_change(world, unit, FRAME_GONE, rank);
@@ -205,7 +205,7 @@ static void fleet_links_take_signs(struct fleet_supervisor *it, const struct fle
     if (frame->part == 0) it->epoch = frame->epoch;
 }
 
-/* A rank has joined, at the start or after its return. */
+/* Takes a JOIN: a rank has joined, at the start or after its return. */
 static void fleet_links_take_join(struct world *world, const struct fleet_frame *frame) {
     struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
     uint32_t all = (1u << world->ranks) - 1;
@@ -258,7 +258,7 @@ static void report(struct world *world, struct fleet_agent *agent, struct fleet_
     frame.part = agent->part;
     frame.link = agent->link;
     frame.number = agent->machine.number;
-    /* it reports this at that time */
+    /* a stopped agent sends when it continues */
     if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns;
     fleet_hosts_send(world, frame, &agent->out_ns);
 }
@@ -314,7 +314,7 @@ static void begin_agent(struct world *world, const struct fleet_frame *frame) {
                                         .machine.hearing = {world->now_ns, world->now_ns}};
 }
 
-/* The unit's previous agent on this host ends before the new one reports what it finds
+/* The unit's previous agent on this host ends before the new one reports what the host has
  * (host/process/agent/agent_lock.h). */
 static void look_at_host(struct world *world, struct fleet_agent *agent) {
     const struct fleet_machine *machine =
@@ -344,7 +344,7 @@ static void fleet_links_try_to_reach(struct world *world, struct fleet_agent *ag
            (struct fleet_frame){.kind = FRAME_REACHED, .order = *order, .is_right = is_right});
 }
 
-/* True if ranks of the unit live here, in an agent of a supervisor that was replaced. */
+/* True if ranks of the unit still live on this host, under an agent of a replaced supervisor. */
 static bool has_old_ranks(const struct world *world, const struct fleet_agent *agent) {
     const struct fleet_agent *agents = world->hosts.agents[agent->unit][agent->part];
     bool any = false;

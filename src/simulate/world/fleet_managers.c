@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The process of a fleet manager in virtual time, and its faults. The state that is lost with the
- * process is in its keeper. The book, the launcher's jobs and operators' orders remain.
+ * The process of a fleet manager in virtual time, and its faults. The keeper has all the state that
+ * is lost with the process. The book, the jobs of the launcher and the orders of operators survive.
  */
 #include "simulate/world/fleet_managers.h"
 
@@ -12,19 +12,19 @@
 #include "simulate/world/fleet_state.h"
 
 #define DAY_NS (20 * FLEET_SECOND)
-#define WALL_NS (1000 * DAY_NS)     /* wall clock at the start of a run */
-#define LOOK_NS (FLEET_SECOND / 5)  /* interval of polls */
-#define ORPHAN_NS (FLEET_SECOND)    /* time after which the manager must have found a running job */
-#define SHOWS_NS (FLEET_SECOND / 2) /* time after which a launched job is visible */
-#define GIVEN_NS (FLEET_SECOND)     /* longest delay of a promised node */
+#define WALL_NS (1000 * DAY_NS)          /* wall-clock time at the start of a run */
+#define LOOK_NS (FLEET_SECOND / 5)       /* interval of polls */
+#define ORPHAN_NS (FLEET_SECOND)         /* time until the manager must have found a running job */
+#define SHOWS_NS (FLEET_SECOND / 2)      /* time until a launched job is visible */
+#define GIVEN_NS (FLEET_SECOND)          /* longest delay of a promised node */
 #define BEGINS_NS_MAX (6 * FLEET_SECOND) /* longest time until another manager starts */
-/* Time after the fault phase until everything lost has been reported again. */
+/* Time after the fault phase until everything that was lost has been reported again. */
 #define CALM_NS (12 * FLEET_SECOND)
-/* one poll with actions in this many kills the manager, in the fault phase */
+/* in the fault phase, one poll with actions in so many kills the manager */
 #define DIES_IN_LOOK_OF 50
-/* in the fault phase, one record in this many is lost, and one doubled */
+/* in the fault phase, one record in so many is lost, and one is duplicated */
 #define RECORDS_OF 24
-#define NIGHT 0.3 /* share of the load at noon */
+#define NIGHT 0.3 /* load at night over the load at noon */
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
@@ -90,7 +90,7 @@ int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
 
 /* ---- polling ---- */
 
-/* How often a record arrives: at most `most` times. */
+/* Draws how often a record arrives: 0 to `most` times. */
 static uint32_t fleet_managers_arrivals(struct world *world, uint32_t most) {
     uint32_t chance =
         strikes(world) ? fleet_dice_below(&world->managers.launches, RECORDS_OF) : RECORDS_OF;
@@ -99,7 +99,7 @@ static uint32_t fleet_managers_arrivals(struct world *world, uint32_t most) {
     return chance == 0 ? 0 : min_u32(chance == 1 ? 2 : 1, most);
 }
 
-/* Returns false if the record is lost. */
+/* Sends a record to the keeper. Returns false if the record is lost. */
 static bool fleet_managers_pass(struct world *world, const void *record) {
     struct machine *machine = &world->managers.machine;
     const struct record *head = record;
@@ -146,7 +146,7 @@ static void look_at_gateway(struct world *world, uint32_t index) {
     fleet_managers_pass(world, &record);
 }
 
-/* Old reports of gateways are not passed on: the keeper has the previous ones. */
+/* Polls the gateways. Old reports are not passed on, since the keeper has the previous ones. */
 static void fleet_managers_look_at_gateways(struct world *world) {
     bool is_stale = world->now_ns < world->managers.stale_ns;
     for (uint32_t i = 0; i < world->gateway_count && !is_stale; i++)
@@ -162,7 +162,8 @@ static void pass_wishes(struct world *world) {
 
 /* ---- invariants of decisions ---- */
 
-/* The number of units of a role that serve and are not to drain, by the reports to the manager. */
+/* The number of units of a role that serve and are not to drain, as last reported to the
+ * manager. */
 static uint32_t fleet_managers_count_serving(const struct world *world, uint32_t role) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
@@ -194,14 +195,15 @@ static void report_view(struct world *world) {
                   units[i].number, units[i].sight);
 }
 
-/* Checks a unit that leaves a role. Only an operator's order, or a promise, may leave none. */
+/* Checks a unit that leaves its role. Only an order of an operator, or a promise, may leave
+ * none. */
 static void verify_leaving(struct world *world, const struct managed_unit *before,
                            const struct managed_unit *now,
                            const struct record_fleet_action *action) {
     bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
     if (now->sight != FLEET_SEEN_SERVING || is_asked) return;
     if (action->act == FLEET_ACT_ROLE && before->role == action->role) return;
-    if (before->state != MANAGED_SERVING) return; /* the order is repeated */
+    if (before->state != MANAGED_SERVING) return; /* the order is a repeated one */
     if (fleet_managers_count_serving(world, before->role) > 0) return;
     report_view(world);
     world_breach(world, serves_no_more);
@@ -292,7 +294,7 @@ static void fleet_managers_die(struct world *world) {
     world_log(world, "manager dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }
 
-/* Executes decided actions; those that are left are lost if the process dies. */
+/* Executes the decided actions. If the process dies, the rest is lost. */
 static void fleet_managers_obey(struct world *world) {
     struct fleet_managers *it = &world->managers;
     fleet_keeper_book(it->keeper, &it->book);
@@ -335,12 +337,13 @@ static void look_for_orphans(struct world *world) {
         world_breach(world, "starts are not counted as they are");
 }
 
-/* Checks a promise, but only without faults, or long after the last one. */
+/* Checks a promise, in runs without faults or long after the last fault. */
 static void verify_promise(struct world *world) {
     const struct fleet_managers *it = &world->managers;
     int64_t within_ns = wall_ns(world) % DAY_NS - it->promise_from_ns;
     bool is_calm = !world->options.faults || world->now_ns > world->healed_ns + CALM_NS;
-    bool is_seen = world->now_ns > it->begun_ns + GIVEN_NS; /* it begins within the promised time */
+    bool is_seen =
+        world->now_ns > it->begun_ns + GIVEN_NS; /* it may have begun within the promised time */
     if (!is_calm || !is_seen || within_ns < GIVEN_NS || !promised_now(world)) return;
     if (fleet_launcher_count(world) + it->promised > it->options.nodes)
         world_breach(world, "promised nodes were not given");
@@ -362,7 +365,7 @@ static void fleet_managers_look(struct world *world) {
 
 /* ---- incarnations ---- */
 
-/* A manager that finds another one exits: a process holds the lock as long as it lives. */
+/* Starts a manager. If one already runs, the new one exits, because the other holds the lock. */
 static void begin(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct fleet_keeper_options options = {.manager = it->options,
@@ -440,7 +443,7 @@ static void lose_in_drain(struct world *world, struct fleet_dice *dice) {
     }
 }
 
-/* Another job preempts the unit's nodes: a signal, and later a kill. */
+/* Another job preempts the nodes of a unit: first a signal, later a kill. */
 static void preempt(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = &world->units[fleet_dice_below(dice, world->unit_count)];
     if (!unit->up || unit->ends) return;
@@ -476,7 +479,7 @@ static void operate(struct world *world, struct fleet_dice *dice) {
         }
 }
 
-#define STREAM_FIRST 64 /* lower numbers belong to other modules */
+#define STREAM_FIRST 64 /* other modules use the lower numbers */
 
 static const struct fault_kind faults[] = {
     {30000, kill_manager}, {50000, start_second}, {60000, silence_launcher}, {40000, blind_manager},
@@ -484,7 +487,7 @@ static const struct fault_kind faults[] = {
     {40000, operate},      {60000, operate},
 };
 
-/* Operators withdraw their orders. */
+/* The operators withdraw their orders. */
 static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rank processes in virtual time, after compute/exchange/job.h. Processes start, join, read their
- * weights and serve. A process that is notified of a lost rank leaves the step. The living ranks
- * regroup, or their rank 0 exits.
+ * Rank processes in virtual time, modelled on compute/exchange/job.h. Processes start, join, read
+ * their weights and serve. A process that is notified of a lost rank leaves the step. The living
+ * ranks then regroup, or their rank 0 exits.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/world/fleet_state.h"
 
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
-#define JOIN_NS (50 * FLEET_MS) /* time for the living ranks and one that returned to regroup */
-/* Timeouts until all ranks must have joined, as in host/process/ranks/rank_watch.c. */
+#define JOIN_NS (50 * FLEET_MS) /* time to regroup with a rank that has returned */
+/* Limit until all ranks must have joined, in timeouts, as in host/process/ranks/rank_watch.c. */
 #define RENDEZVOUS_TIMEOUTS 60
 #define STARTS_AGAIN 3 /* exit status of a unit that cannot continue */
 
@@ -21,7 +21,7 @@ static bool is_supervised_unit(const struct fleet_supervised_unit *supervised_un
            agent->machine.number == supervised_unit->number;
 }
 
-/* The living process of the unit's current start, or NULL. */
+/* The living process of a rank in the current start of its unit, or NULL. */
 static struct fleet_process *process_of(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank) {
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
@@ -47,7 +47,7 @@ static enum heartbeat_state fleet_ranks_state_of(const struct world *world, uint
     return fleet_hosts_holds(world, unit) ? HEARTBEAT_WAITS : HEARTBEAT_COMPUTES;
 }
 
-/* A rank that is not stopped is scheduled, and computes if it can. */
+/* The signs of a rank. A rank that is not stopped gets CPU time, and computes if it can. */
 struct supervise_signs fleet_ranks_sign(const struct world *world, struct fleet_agent *agent,
                                         uint32_t rank) {
     struct fleet_process *process = &agent->processes[rank];
@@ -128,7 +128,7 @@ void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
 
 /* ---- starts ---- */
 
-/* True if no process can be started. */
+/* True if processes cannot be started. */
 static bool fails(struct world *world, const struct fleet_agent *agent, bool returns) {
     uint32_t machine = fleet_hosts_machine_of(world, agent);
     bool is_failing = world->hosts.machines[machine].fails_ns > world->now_ns;
@@ -150,7 +150,7 @@ bool fleet_ranks_start(struct world *world, struct fleet_agent *agent) {
     return true;
 }
 
-/* Draws the outcome of a rank's return. */
+/* Draws how a rank's return ends. */
 static void try_return(struct world *world, const struct fleet_agent *agent,
                        struct fleet_process *process) {
     struct fleet_dice *dice = &world->hosts.returns;
@@ -197,8 +197,8 @@ static void take_members(struct world *world, struct fleet_agent *agent) {
     }
 }
 
-/* A rank that does not serve yet cannot continue, and no rank can without rank 0. A returning rank
- * has no contact with the others until they are notified of it. */
+/* Takes a change of the ranks. A rank that does not serve yet cannot continue, and no rank can
+ * without rank 0. A returning rank has no contact with the others until they are notified of it. */
 static void take_change(struct world *world, struct fleet_agent *agent,
                         const struct fleet_frame *frame) {
     const struct fleet_supervised_unit *supervised_unit =
@@ -228,7 +228,7 @@ void fleet_ranks_take(struct world *world, struct fleet_agent *agent,
 
 /* ---- among ranks ---- */
 
-/* True if only living ranks remain, all of them run, and all are connected to one another. */
+/* True if only living ranks remain, all of them run, and all are connected to each other. */
 static bool fleet_ranks_is_whole(const struct world *world, uint32_t unit, uint32_t without) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
     uint32_t rank = 0;
@@ -269,14 +269,14 @@ static void begin_serving(struct world *world, uint32_t unit) {
     world->units[unit].up_ns = world->now_ns;
 }
 
-/* Time to read the experts that no living rank has. Sometimes the drive hangs. */
+/* The time to read the experts that no living rank has. Sometimes the disk hangs. */
 static int64_t reading_ns(struct world *world) {
     struct fleet_dice *dice = &world->hosts.dice;
     return fleet_dice_below(dice, 8) ? fleet_dice_time(dice, 10 * FLEET_MS, 200 * FLEET_MS)
                                      : fleet_dice_time(dice, FLEET_SECOND, 60 * FLEET_SECOND);
 }
 
-/* All ranks of this epoch continue, including returned ones. */
+/* All ranks of this epoch continue, including those that returned. */
 static void fleet_ranks_go_on(struct world *world, uint32_t unit,
                               const struct fleet_process *first) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
@@ -291,8 +291,8 @@ static void fleet_ranks_go_on(struct world *world, uint32_t unit,
                   supervised_unit->without, supervised_unit->epoch);
 }
 
-/* Regroups after all living ranks have received the same epoch and are connected. Regrouping takes
- * a short time. */
+/* Regroups the ranks when all living ones have received the same epoch and are connected.
+ * Regrouping takes a short time. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     uint32_t gone = first->gone, living = 0;

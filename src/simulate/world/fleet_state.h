@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of a simulated fleet: its units, its gateways, and the messages between them. Its
- * modules are fleet_world (a run, and its invariants at the end), fleet_units (hosts of units),
- * fleet_gateway (hosts of gateways, and clients), fleet_ledger, fleet_faults, fleet_hosts (in some
- * runs: the machines of units), fleet_managers (in some runs: starts and ends units by load),
- * fleet_inside (checks inside a unit).
+ * The state of a simulated fleet: its units, its gateways, and the messages between them. These
+ * modules use it: fleet_world (a run, and the invariants at its end), fleet_units (hosts of units),
+ * fleet_gateway (hosts of gateways, and clients), fleet_faults, fleet_inside (checks inside a
+ * unit), and in some runs fleet_hosts (machines of the units) and fleet_managers (starts and ends
+ * units by load).
  */
 #pragma once
 
@@ -22,8 +22,8 @@
 #include "simulate/world/fleet_managers.h"
 #include "simulate/world/fleet_world.h"
 
-#define REST_NS (300 * FLEET_SECOND)      /* time after which no work may be left */
-#define SETTLED_NS (5 * FLEET_SECOND / 2) /* idle time after which every report has arrived */
+#define REST_NS (300 * FLEET_SECOND)      /* no work may be left after this time */
+#define SETTLED_NS (5 * FLEET_SECOND / 2) /* idle time after which all reports have arrived */
 #define SIGN_NS (FLEET_SECOND / 2)
 
 enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
@@ -33,59 +33,59 @@ enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
 struct fleet_submitted {
     struct request_id id;
     uint32_t prompt_count;
-    uint32_t connection; /* 0: its gateway no longer receives reports about it */
+    uint32_t connection; /* 0: its gateway is gone, and gets no more reports */
 };
 
-struct fleet_gateway_link { /* link of a unit to a gateway */
-    uint32_t connection;    /* 0: none; otherwise unique among all gateways */
-    int64_t in_ns, out_ns;  /* arrival times of the last message in each direction */
-    int64_t connect_ns;     /* time of its next connection; MACHINE_NEVER */
+struct fleet_gateway_link { /* from a unit to a gateway */
+    uint32_t connection;    /* 0: none; otherwise unique over all gateways */
+    int64_t in_ns, out_ns;  /* arrival of the last message in each direction */
+    int64_t connect_ns;     /* when it connects next, or MACHINE_NEVER */
 };
 
-/* A rank's row in the step in flight that waits for its load. */
+/* The row of a rank that waits for a load in the current step. */
 struct fleet_wait {
-    uint32_t asked; /* blocks of the load; 0: no row waits */
-    uint32_t slot;  /* slot of the row */
+    uint32_t asked; /* number of blocks of the load; 0: no row waits */
+    uint32_t slot;  /* of the row */
     bool in_vain;   /* the engine has stopped waiting */
 };
 
 struct fleet_unit_host {
     uint32_t index;
-    char *memory; /* of the unit and the engines of its present incarnation */
+    char *memory; /* of the unit and the engines, in the current incarnation */
     struct rank_units *units;
     struct machine machine;
     struct fleet_engine engines[FLEET_RANKS_MAX];
     struct post inbox;
-    struct post wires; /* messages to the hosts of its ranks' pages */
+    struct post wires; /* messages to the KV agents of its ranks */
     uint32_t role;     /* enum unit_role */
-    uint32_t numerics; /* numerics of its present incarnation */
+    uint32_t numerics; /* of the current incarnation */
     uint32_t life;
-    /* at its start: gateways alive, and incarnations so far */
+    /* when it started: gateways alive, and gateway incarnations so far */
     uint32_t gateways_found, gateway_lives;
     bool up, draining;
-    bool goes;       /* it drains, and ends when it has no requests; else it may be called back */
-    uint32_t number; /* number assigned by the manager, if there is one */
-    bool ends;       /* ordered to end; it is not called back */
+    bool goes; /* draining, and ends when it has no requests; otherwise it may be called back */
+    uint32_t number;                /* assigned by the manager, if there is one */
+    bool ends;                      /* ordered to end, so it is not called back */
     bool dead[FLEET_RANKS_MAX];     /* ranks that are dead while the unit continues */
     bool was_dead[FLEET_RANKS_MAX]; /* ranks that have died in this incarnation */
-    uint32_t dies;                  /* 1 + the rank that dies before the end of the next step */
-    bool failing;                   /* the step in flight fails */
-    bool breaks; /* the step in flight is interrupted: the living ranks run its rows again */
-    bool reports[FLEET_RANKS_MAX]; /* the step in flight reports its progress to the carriers */
+    uint32_t dies;                  /* 1 + the rank that dies during the next step; 0: none */
+    bool failing;                   /* the current step fails */
+    bool breaks; /* the current step is interrupted; the living ranks will run its rows again */
+    bool reports[FLEET_RANKS_MAX]; /* the current step reports its progress to the carriers */
     struct fleet_wait waits[FLEET_RANKS_MAX];
-    bool looks;            /* checks whether the blocks that its rows wait for are complete */
-    uint32_t step_rows;    /* rows of all ranks */
-    int64_t wait_until_ns; /* its rows wait for loads until then */
-    int64_t behind_ns;     /* end of the step after a wait without success */
+    bool looks;            /* it checks whether the loads that its rows wait for are complete */
+    uint32_t step_rows;    /* of all ranks, in the current step */
+    int64_t wait_until_ns; /* rows wait for their loads until then */
+    int64_t behind_ns;     /* end of the step if the wait is in vain */
     int64_t step_began_ns;
     struct fleet_gateway_link links[FLEET_GATEWAYS_MAX];
     int64_t wire_ns[FLEET_RANKS_MAX];
-    int64_t frozen_ns;                     /* it is frozen until then */
+    int64_t frozen_ns;                     /* frozen until then */
     int64_t up_ns;                         /* time of its restart; MACHINE_NEVER */
-    int64_t sign_ns;                       /* time of its next heartbeat */
-    struct fleet_submitted open[OPEN_MAX]; /* requests that it has received and not ended */
+    int64_t sign_ns;                       /* of the next heartbeat */
+    struct fleet_submitted open[OPEN_MAX]; /* requests that it has not ended */
     uint32_t open_count;
-    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* last hello and load sent */
+    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones sent */
 };
 
 struct fleet_gateway_host {
@@ -102,7 +102,7 @@ struct world {
     struct fleet_world_report *report;
     struct fleet_log *log;
     int64_t now_ns;
-    int64_t healed_ns, asked_ns; /* last time of faults; last time of new clients */
+    int64_t healed_ns, asked_ns; /* end of faults; end of new clients */
     struct fleet_dice dice;
     uint32_t connections, turns;
     struct unit_options unit_options;
@@ -117,23 +117,23 @@ struct world {
     uint32_t gateway_count;
     struct fleet_gateway_host gateways[FLEET_GATEWAYS_MAX];
     uint32_t gateway_lives;   /* incarnations so far */
-    struct fleet_dice crowds; /* whether a gateway's outbox is nearly full */
-    struct fleet_dice drains; /* whether a draining unit ends at once */
+    struct fleet_dice crowds; /* for whether the outbox of a gateway is nearly full */
+    struct fleet_dice drains; /* for whether a draining unit ends at once */
     struct fleet_token_oracle token_oracle;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
     struct fault_timetable faults;
     struct fleet_hosts hosts;
     struct fleet_managers managers;
-    int64_t ask_ns, leave_ns;     /* times of the next ones */
+    int64_t ask_ns, leave_ns;     /* when the next client asks, or leaves */
     struct fleet_client *stalled; /* a client that does not read, and is dropped at stall_ns */
     int64_t stall_ns;
-    int64_t rest_ns; /* time since which no work is left; MACHINE_NEVER */
-    char *result;    /* [RESULT_BYTES] result of a step, until the unit has processed it */
-    char *envelope;  /* [RESULT_BYTES] the forwarded record */
+    int64_t rest_ns; /* since when no work is left, or MACHINE_NEVER */
+    char *result;    /* [RESULT_BYTES] of a step, until the unit has processed it */
+    char *envelope;  /* [RESULT_BYTES] for a forwarded record */
 };
 
-/* Records a breach. The first text is kept. */
+/* Records a breach. Only the first text is kept. */
 static inline void world_breach(struct world *world, const char *text) {
     struct fleet_world_report *report = world->report;
     if (!report->breach[0])
@@ -147,7 +147,7 @@ static inline void world_log(struct world *world, const char *what, uint32_t uni
     fleet_log_add(world->log, world->now_ns, what, unit, rank, a, b);
 }
 
-/* The arrival time of a message sent now, not before that of the previous one. */
+/* The arrival time of a message sent now. It is not before that of the previous message. */
 static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
     int64_t due_ns = world->now_ns + fleet_dice_time(&world->dice, FLEET_MS / 10, 3 * FLEET_MS);
     if (due_ns < *last_ns) due_ns = *last_ns;
@@ -156,35 +156,37 @@ static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
 
 /* ---- fleet_units.c ---- */
 
-/* Handles all that is due at the unit. */
+/* Handles everything that is due at the unit. fleet_units_wake_ns returns the time of the next
+ * event. */
 void fleet_units_run(struct world *world, uint32_t index);
 int64_t fleet_units_wake_ns(const struct world *world, uint32_t index);
 uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit);
 
-/* True if no step is in flight and no message is in transit to the unit or its pages' hosts. */
+/* True if no step is running and no message is in transit to the unit or to the KV agents of its
+ * ranks. */
 bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* Makes the unit continue without a rank that has died, or with its replacement process. A step in
- * flight is interrupted. */
+/* Make the unit continue without a rank that has died, or with the new process of that rank. The
+ * current step is interrupted. */
 void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
 
-/* Breaks the unit's connection to a gateway. `reported`: the gateway's host is notified. */
+/* Breaks the unit's connection to a gateway. If `reported`, the host of the gateway is notified. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported);
 
-/* Cuts the unit from a gateway until that time. The gateway's host detects it only after its
- * silence timeout. */
+/* Cuts the unit off from a gateway until until_ns. The host of the gateway detects that only after
+ * its silence timeout. */
 void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns);
 
 /* True if the unit is connected to all gateways. */
 bool fleet_units_is_connected(const struct world *world, uint32_t index);
 
-/* An operator asks the unit itself to drain. */
+/* An operator asks the unit directly to drain. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
 
-/* Receives a record from the host of the unit's pages or of the KV storage. */
+/* Receives a record from a KV agent of the unit's ranks or from the KV storage. */
 void fleet_units_receive(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
 
@@ -193,13 +195,13 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 void fleet_gateway_start(struct world *world, uint32_t index);
 void fleet_gateway_kill(struct world *world, uint32_t index);
 
-/* Handles all that is due at any gateway and at their clients. Returns the time of the next
- * event. */
+/* Handles everything that is due at any gateway or client. fleet_gateway_wake_ns returns the time
+ * of the next event. */
 void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
-/* An operator's request to a gateway that is connected to the unit: the unit drains, serves again,
- * or changes its role. */
+/* An operator asks a gateway connected to the unit that the unit drain, serve again, or change its
+ * role. */
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection, bool back);
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
                             uint32_t role);
@@ -216,12 +218,12 @@ void fleet_faults_heal(struct world *world);
 
 /* ---- fleet_inside.c ---- */
 
-/* Writes the tenants of the plan's rows to salts_out[row_count]. */
+/* Writes the tenants of the plan's rows: salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);
 
-/* True if the rank accepts no more requests: its process has died and has no replacement. */
+/* True if the rank gets no more requests because its process has died and was not replaced. */
 bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank);
 
 /* Checks that every page that is read or written has one owner, which has registered the access.
- * Returns NULL or a text that describes the violation. */
+ * Returns NULL, or a text that describes the violation. */
 const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host of a unit in virtual time. It delivers the unit's records to the gateway, to its engine
- * and to the hosts of its ranks' pages. A step takes a while, and its results are available at its
- * end.
+ * The hosts of units in virtual time. They deliver the records of a unit to gateways, to its
+ * engines, and to the models of transfers and storage. A step takes a while, and its results are
+ * available at its end.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/world/fleet_state.h"
 
 #define STEP_NS_MAX (30 * FLEET_MS)
-/* The longest wait for a load after a step would have ended. */
+/* The longest time that a step is prolonged while it waits for a load. */
 #define WAIT_NS (FLEET_SECOND / 2)
-#define WAIT_NS_LEAST (20 * FLEET_MS)        /* the shortest such limit */
-#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that report a slice's end */
+#define WAIT_NS_LEAST (20 * FLEET_MS)        /* the least value of that limit */
+#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* not a connection: messages for the end of a slice */
 
 /* ---- records to the gateway ---- */
 
@@ -38,14 +38,15 @@ static void notify_gateway(struct world *world, struct fleet_unit_host *unit, ui
               link->connection, machine_outbox_next(&box, NULL));
 }
 
-/* Sends a record about the unit itself to all gateways. */
+/* Sends a record about the unit to all gateways. */
 static void fleet_units_report_all(struct world *world, struct fleet_unit_host *unit,
                                    const struct record *record) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
         notify_gateway(world, unit, i, record);
 }
 
-/* Sends a record about a request to the request's gateway, or drops it if that gateway is gone. */
+/* Sends a record about a request to the gateway of the request. Drops it if that gateway is
+ * gone. */
 static void fleet_units_notify_owner(struct world *world, struct fleet_unit_host *unit,
                                      const struct record *record) {
     struct request_id request = record_request(record);
@@ -69,7 +70,7 @@ static void check_work(struct world *world, const struct unit_work *work, uint32
         world_breach(world, "a prompt's tokens are not all accounted for");
 }
 
-/* Handles the FINISHED of a request. There is exactly one. */
+/* Handles the FINISHED of a request. There must be exactly one. */
 static void take_finished(struct world *world, struct fleet_unit_host *unit,
                           const struct record_finished *finished) {
     for (uint32_t i = 0; i < unit->open_count; i++) {
@@ -84,8 +85,8 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
 
 /* ---- steps ---- */
 
-/* The row of the plan that waits for a load, if any. The load was requested together with the
- * plan. */
+/* The row of the plan that waits for a load, if there is one. The load was requested together with
+ * the plan. */
 static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_host *unit,
                                  const struct step_plan *plan) {
     struct fleet_wait wait = {0};
@@ -107,7 +108,7 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
     return wait;
 }
 
-/* Adds all pages of its rows to the plan, as an engine needs them. */
+/* Takes the plan of a rank and adds all pages of its rows, as an engine needs them. */
 static const struct step_plan *fleet_units_take_plan(struct world *world,
                                                      struct fleet_unit_host *unit,
                                                      const struct step_plan *plan) {
@@ -121,8 +122,8 @@ static const struct step_plan *fleet_units_take_plan(struct world *world,
     return whole;
 }
 
-/* Puts the plan into the unit's own inbox until its time has passed, with a message for the end of
- * each slice if something needs it: a reported progress, or a row that waits for its load. */
+/* Puts the plan into the unit's own inbox, due when the step's time has passed. Adds a message for
+ * the end of each slice if the step reports progress or has a row that waits for its load. */
 static void fleet_units_begin_step(struct world *world, struct fleet_unit_host *unit,
                                    const struct step_plan *reported, int64_t done_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
@@ -154,7 +155,8 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
                             world->now_ns);
 }
 
-/* The result for the waiting row. An engine may leave it to the unit whether all blocks arrived. */
+/* Determines how the waiting row ends. The engine may leave the check for missing blocks to the
+ * unit. */
 static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
                                     uint32_t rank, struct load_end *load_out, bool *ended_out) {
     struct fleet_wait wait = unit->waits[rank];
@@ -202,8 +204,8 @@ static const struct record *fleet_units_end_step(struct world *world, struct fle
     return &result->record;
 }
 
-/* Loses a rank's process. The step in which a rank dies fails on all ranks. The report of the death
- * follows that of the step. The rank's pages are lost. */
+/* Loses the process of a rank. The step in which a rank dies fails on all ranks, and the death is
+ * reported after it. The rank's pages are lost. */
 static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_t rank,
                       int64_t done_ns) {
     struct record_drain drain = {
@@ -217,12 +219,12 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_
     post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
-/* True for the message of a step, false for one of its slices. */
+/* True for the message of a step, false for that of a slice. */
 static bool is_step(const struct post_message *message) {
     return message->record.kind == RECORD_RUN_STEP && message->connection < OF_SLICE;
 }
 
-/* Interrupts a step in flight. Reports about ranks follow it. Returns its end. */
+/* Interrupts the current step and returns its new end. Reports about ranks follow it. */
 static int64_t fleet_units_break_step(struct world *world, struct fleet_unit_host *unit) {
     const struct post_message *message;
     int64_t due_ns = world->now_ns;
@@ -264,7 +266,8 @@ static void fleet_units_say(char *said, const struct record *record) {
     memcpy(said, record, record->bytes);
 }
 
-/* Rank 0's pages belong to the unit's own process. Those of other ranks are reached over a wire. */
+/* Reports to the KV agent of a rank. Rank 0's pages belong to the unit's own process; messages to
+ * other ranks take time. */
 static void fleet_units_report_pages(struct world *world, struct fleet_unit_host *unit,
                                      const struct record *record) {
     uint32_t rank = record_kv_rank(record);
@@ -305,14 +308,14 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
 
-/* Cancels all its requests. */
+/* Cuts the unit from all gateways. */
 static void fleet_units_cut_all(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
         fleet_units_cut(world, unit->index, i, true);
     world->report->cuts++;
 }
 
-/* Begins a step on all ranks. If a row waits for a load, faults are more frequent. */
+/* Begins a step on all ranks. If a row waits for a load, faults are more likely. */
 static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     struct fleet_dice *dice = &world->dice;
     bool faulty = world->options.faults && world->now_ns < world->healed_ns, waiting = false;
@@ -387,7 +390,7 @@ static void fleet_units_hand_over(struct world *world, struct fleet_unit_host *u
     check(status == STATUS_FULL && machine->outbox->used > 0);
     fleet_units_drain(world, unit);
     status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK); /* an empty outbox accepts any record */
+    check(status == STATUS_OK); /* because an empty outbox accepts any record */
 }
 
 /* True unless the message is from a connection that is gone. */
@@ -419,7 +422,7 @@ static bool fleet_units_waits(const struct world *world, const struct fleet_unit
     return wait->asked && !wait->in_vain && !fleet_units_look(world, unit, rank).over;
 }
 
-/* Stops waiting after a limit, or if a load is broken. The row then computes the remaining layers,
+/* Stops waiting after a limit or if a load is broken. The row then computes the remaining layers,
  * no matter what arrives later. */
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
@@ -432,7 +435,7 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     }
 }
 
-/* True if the due end of a slice, or of the step on all ranks, waits for a load. */
+/* True if the end of a slice or step that is due must wait for a load, on any rank. */
 static bool fleet_units_is_held(const struct world *world, const struct fleet_unit_host *unit,
                                 const struct post_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
@@ -455,7 +458,8 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     unit->dies = 0;
 }
 
-/* A drained unit ends when it has no requests. Some wait, and may be called back. */
+/* Notes that the unit drains. A drained unit ends when it has no requests; some wait and may be
+ * called back. */
 static void note_drain(struct world *world, struct fleet_unit_host *unit,
                        const struct record_drain *drain) {
     unit->draining = !drain->back;
@@ -524,7 +528,7 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 
 /* ---- incarnations ---- */
 
-/* In an upgrade of the fleet, some units start with new numerics, and each later incarnation
+/* In an upgrade of the fleet, some units start with the new numerics, and each later incarnation
  * may. */
 static void renew(struct world *world, struct fleet_unit_host *unit) {
     if (world->report->renewed && fleet_dice_below(&world->renewals, 3) == 0) unit->numerics = 1;
@@ -591,7 +595,7 @@ static void fleet_units_connect(struct world *world, struct fleet_unit_host *uni
                                 uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
     struct fleet_gateway_link *link = &unit->links[gateway];
-    if (!world->gateways[gateway].gateway) { /* it retries when there is a gateway */
+    if (!world->gateways[gateway].gateway) { /* retries when there is a gateway */
         link->connect_ns = world->gateways[gateway].up_ns + FLEET_MS;
         return;
     }
@@ -599,13 +603,13 @@ static void fleet_units_connect(struct world *world, struct fleet_unit_host *uni
                                         .connect_ns = MACHINE_NEVER};
     send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
               world_arrival_ns(world, &link->out_ns));
-    if (hello->bytes == 0) return; /* the hello follows later */
+    if (hello->bytes == 0) return; /* the hello is sent later */
     notify_gateway(world, unit, gateway, hello);
     notify_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
 }
 
-/* Disconnects a unit. The gateway's host detects that late. Messages in transit are lost from some
- * moment on. */
+/* Disconnects a unit. The host of the gateway detects that late. Messages in transit are lost from
+ * a random moment on. */
 static void fleet_units_disconnect(struct world *world, struct fleet_unit_host *unit,
                                    uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
@@ -633,13 +637,13 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     unit->frozen_ns = 0;
     unit->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
-    /* Its supervisor restarts it, or its manager starts another one. */
+    /* its supervisor restarts it, or its manager starts another unit */
     if (world->hosts.present || world->managers.present) unit->up_ns = MACHINE_NEVER;
     world->report->deaths++;
     world_log(world, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }
 
-/* Cancels everything that the connection submitted. The unit continues, and connects again. */
+/* Cancels everything that the connection submitted. The unit continues and connects again. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported) {
     struct fleet_unit_host *unit = &world->units[index];
     struct fleet_gateway_link *link = &unit->links[gateway];
@@ -712,13 +716,13 @@ void fleet_units_run(struct world *world, uint32_t index) {
         if (load->bytes) fleet_units_report_all(world, unit, load);
     }
     if (!unit->goes || unit->open_count) return;
-    if (world->hosts.present) /* it may end */
+    if (world->hosts.present) /* it may end now */
         fleet_hosts_finish(world, index);
     else
         fleet_units_kill(world, index);
 }
 
-/* The first message that is not held. Held messages are checked at every event. */
+/* The time of the first message that is not held. Held messages are checked at every event. */
 static int64_t next_message_ns(const struct world *world, const struct fleet_unit_host *unit) {
     const struct post_message *message;
     int64_t next_ns = MACHINE_NEVER;

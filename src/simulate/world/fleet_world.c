@@ -12,7 +12,7 @@
 #include "simulate/world/fleet_state.h"
 
 #define MEMORY_STEP ((size_t)64 << 10)
-/* Units without a manager; with a manager, nodes. */
+/* The largest number of units without a manager; with a manager, of nodes. */
 #define STANDING_MAX 4
 #define NODES_LEAST 4
 #define POST_BYTES ((size_t)4 << 20)
@@ -48,7 +48,7 @@ static bool is_at_rest(const struct world *world) {
     return !fleet_hosts_awaits(world) && !fleet_managers_awaits(world);
 }
 
-/* True if the fleet has been idle for long enough for every report to arrive. */
+/* True if the fleet has been idle for so long that every report has arrived. */
 static bool fleet_world_is_over(struct world *world) {
     if (!is_at_rest(world))
         world->rest_ns = MACHINE_NEVER;
@@ -69,10 +69,10 @@ static void fleet_world_audit(struct world *world) {
 
 /* ---- runs ---- */
 
-/* In two of three runs with several units, units have roles. Each role is present, and sometimes
+/* Gives units roles in two of three runs with several units. Each role is present, and sometimes
  * combined units, too. */
 static void fleet_world_choose_roles(struct world *world) {
-    if (world->options.manager) return; /* the manager chooses */
+    if (world->options.manager) return; /* the manager chooses the roles */
     if (world->unit_count < 2 || fleet_dice_below(&world->dice, 3) == 0) return;
     world->report->apart = true;
     for (uint32_t i = 0; i < world->unit_count; i++) {
@@ -120,7 +120,7 @@ static void choose_unit_options(struct world *world) {
     };
 }
 
-#define TEXT_BYTES ((size_t)4 << 10) /* of a chat */
+#define TEXT_BYTES ((size_t)4 << 10) /* of a chat's text */
 #define REQUESTS_MAX 66
 
 static void choose_gateway_options(struct world *world) {
@@ -152,7 +152,7 @@ static void choose_gateway_options(struct world *world) {
     };
 }
 
-/* Opens the hosts of transfers and storage. */
+/* Opens the models of transfers and storage. */
 static void choose_hosts(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     struct fleet_carriers *carriers = &world->carriers;
@@ -204,14 +204,14 @@ static void open_gateways(struct world *world, struct arena *arena) {
     }
 }
 
-/* There are several in two of three runs. */
+/* Chooses the number of gateways: several in two of three runs. */
 static void choose_gateways(struct world *world) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 9};
     world->gateway_count = fleet_dice_below(&dice, 3) ? 2 + (fleet_dice_below(&dice, 3) == 0) : 1;
     world->report->gateways = world->gateway_count;
 }
 
-/* In every other run. */
+/* Opens the token oracle, in every other run. */
 static void choose_token_oracle(struct world *world, struct arena *arena) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 3};
     if (fleet_dice_below(&dice, 2)) return;
@@ -271,9 +271,9 @@ static struct world *fleet_world_open_world(const struct fleet_world_options *op
     return world;
 }
 
-/* True if the refusal is allowed. Lack of space may refuse clients at any time, lack of units only
- * under faults, and accounts only in runs that have them. The last unit of a numerics may end under
- * faults, or for promised nodes, even if clients wait for it. */
+/* True if the refusal is allowed. Clients may be refused at any time for lack of space, for lack of
+ * units only under faults, and by accounts only in runs that have them. The last unit of a numerics
+ * may end under faults, or for promised nodes, even if clients wait for it. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
         [FLEET_QUEUE_FULL] = "queue_full",      [FLEET_NO_MEMORY] = "out_of_memory",
