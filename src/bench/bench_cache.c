@@ -25,9 +25,9 @@
 #include "serving/cache/store_index.h"
 
 #define ROUNDS_MAX 99
-/* In the store's bound, so that a segment is a sixteenth of it, as usual. */
+/* The store's limit as a multiple of --size. A segment is a sixteenth of the limit, as usual. */
 #define SIZES 16
-#define SOURCE_BLOCKS 16              /* stored in turn under ever new keys */
+#define SOURCE_BLOCKS 16              /* stored in turn under new keys each time */
 #define RUN_BYTES ((size_t)128 << 20) /* one load */
 #define FIO_WRITE_BW 47               /* fields of fio's terse output, version 3: KiB/s */
 #define FIO_READ_BW 6
@@ -90,7 +90,7 @@ static struct block_key bench_cache_key_of(uint32_t round, uint32_t i) {
 
 /* ---- the store ---- */
 
-/* A new directory, which others cannot have filled. */
+/* Creates a new, empty directory. */
 static enum status make_directory(const struct cache_bench *bench, struct error *error) {
     if (mkdir(bench->directory, 0700) == 0) return STATUS_OK;
     return error_set(error, STATUS_IO, "%s: cannot be made: %s", bench->directory, strerror(errno));

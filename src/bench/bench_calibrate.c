@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench calibrate: measures the engine, the serving plane, KV transfers and the KV storage
  * on this machine, and writes a hardware file for the simulator (twin/hardware/README.md). Steps
- * are measured in processes of their own, one for each number of ranks (this program again, with
- * --rows), the gap between steps and the gateway's time on a server, transfers and the disk by the
- * subjects of `bench` that measure them.
+ * are measured in separate processes, one for each number of ranks (this program again, with
+ * --rows). The gap between steps and the gateway's time are measured on a server, transfers and the
+ * disk by their subjects of `bench`.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -386,7 +386,7 @@ static enum status ask_server(const char *url, uint32_t answers, uint32_t token_
     struct load_options options = {.url = url,
                                    .concurrency = 1,
                                    .ignore_eos = true,
-                                   /* A token may be half a letter, which has no text by itself. */
+                                   /* A token may be part of a character, without any text. */
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = token_high,
@@ -454,7 +454,7 @@ static enum status run_service(struct calibration *all, struct error *error) {
                                       &all->service, error);
 }
 
-/* The rates of the fastest cases, and the time of the smallest case beyond its bytes. */
+/* Finds the rates of the fastest cases, and the fixed time of the smallest case. */
 static enum status bench_calibrate_run_transfer(struct calibration *all, struct error *error) {
     struct child_command command;
     struct child_document document;

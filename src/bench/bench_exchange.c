@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
- * medians with their spread. The floor next to them is bare messages of as many bytes between
- * contiguous buffers (job_all_to_all), in turn in the same rounds. The exchange's times include all its
- * work: choosing slots, gathering rows into messages, sorting received rows by expert. The cost of
- * writing and reading depends on where rows are in memory, so each is also timed together with one
- * writing of all rows and one reading of all received ones, including a rank's own.
+ * medians with their spread. The floor for comparison is bare messages of as many bytes between
+ * contiguous buffers (job_all_to_all), in turn in the same rounds. The exchange's times include all
+ * its work: choosing slots, gathering rows into messages, sorting received rows by expert. The cost
+ * of writing and reading depends on where rows are in memory. Each is therefore also timed together
+ * with one write of all rows and one read of all received ones, including a rank's own.
  *
  * With groups of experts, each group is on as few ranks, or nodes, as possible, tokens choose among
  * some groups as a router does, and the exchange that sums results by groups runs next to the one
@@ -85,7 +85,7 @@ struct exchange_bench {
     uint64_t bytes[FIGURE_COUNT];           /* bytes that rank 0 sends */
     uint64_t bytes_between[FIGURE_COUNT];   /* the part that goes to other nodes */
     double seconds[FIGURE_COUNT][ROUNDS_MAX], swap_seconds[FIGURE_COUNT][ROUNDS_MAX];
-    /* including writing and reading all rows */
+    /* including the write and the read of all rows */
     double whole[FIGURE_COUNT][ROUNDS_MAX], swap_whole[FIGURE_COUNT][ROUNDS_MAX];
     uint64_t sum_read; /* keeps the compiler from removing the reads */
 };
@@ -265,7 +265,7 @@ static void run_exchanges(struct exchange_bench *bench, uint32_t round) {
         if (bench->exchanges[way]) run_exchange(bench, way, round);
 }
 
-/* Also sends what was just written. */
+/* Runs the bare messages, also with data that was just written. */
 static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t round,
                      double *seconds_out, double *whole_out) {
     double began = machine_limits_now();

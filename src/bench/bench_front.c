@@ -28,7 +28,7 @@
 #include "host/process/ranks/rank_health.h"
 
 #define BODIES 64        /* different prompts */
-#define FILES_BESIDE 600 /* of a process, in addition to clients; a gateway keeps 512 */
+#define FILES_BESIDE 600 /* of a process, in addition to clients; a gateway reserves 512 */
 #define START_SECONDS 30
 #define RAMP_SECONDS 60
 #define SETTLE_SECONDS 1
@@ -103,10 +103,9 @@ struct front {
     char *bodies[BODIES];
     struct front_stream *streams; /* [stream_count] */
     uint32_t stream_count, open_count;
-    uint32_t
-        first_seed; /* streams of a run that the unit may still have do not share seeds with the
-                     * next run's */
-    bool one_token; /* one request after another; otherwise endless streams */
+    uint32_t first_seed; /* so that streams left at the unit do not share seeds with those of
+                     * the next run */
+    bool one_token;      /* one request after another; otherwise endless streams */
     bool counts, ending;
     uint64_t requests, failed, tokens;
     double *latencies; /* seconds */
@@ -484,7 +483,7 @@ static enum status bench_front_add_row(struct front *front, uint32_t streams, do
     return status;
 }
 
-/* Reduces the streams to as many as this process may have files for. */
+/* Reduces the streams to the number of files that this process may open. */
 static uint32_t possible_streams(uint32_t streams) {
     uint64_t files = file_limit_raise(UINT64_MAX), most = files - FILES_BESIDE;
     if (streams <= most) return streams;

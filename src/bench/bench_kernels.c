@@ -70,8 +70,7 @@ struct kernels_bench {
     struct machine_limits one, all;
     char *pool;   /* [POOL_BYTES] random weights */
     float *x, *y; /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
-    /* [CHANNELS_MAX / 128][M_MAX + 1][128] x in the form that models prepare for all but F32
-     * weights */
+    /* [CHANNELS_MAX / 128][M_MAX + 1][128] x as models prepare it for all but F32 weights */
     uint16_t *blocks;
     float *scales; /* of FP8 weights */
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench layer: one MoE layer at real size, part by part, through the engine's own stages and
- * kernels. It runs as one rank of many that all have as many tokens and choose experts evenly. Each
- * part is compared with the least time on this machine, and with DeepSeek's published time on
- * another one. On a device the floor is that of an H800, for any GPU, since the published times are
- * an H800's.
+ * kernels. It runs as one of many ranks with equally many tokens and evenly chosen experts. Each
+ * part is compared with the least possible time on this machine, and with DeepSeek's published time
+ * on another one. For any GPU the floor is that of an H800, as the published times are an H800's.
  *
  * --table writes the same times over a grid of tokens, contexts and rows per expert, to compute a
  * step's time without running it (simulate/hardware/stage_table.h reads it).
@@ -88,7 +87,7 @@ const struct option_table bench_layer_options = {
     .option_count = ARRAY_COUNT(bench_rows),
 };
 
-/* The use of a case's times. */
+/* The purpose of a case's times. */
 enum use {
     USE_PRINT,
     USE_ROW,  /* lines of the table that depend on the tokens only */
@@ -155,7 +154,7 @@ static void add_grid(struct layer_bench *bench, bool prompt, const struct model_
         }
 }
 
-/* Rows by themselves, with one token, so that little else is computed. */
+/* Adds cases of expert rows alone, with one token, so that little else is computed. */
 static void add_swept(struct layer_bench *bench) {
     add_grid(bench, false, &bench->sweep_tokens);
     add_grid(bench, true, &bench->sweep_prompt);
@@ -408,7 +407,7 @@ static enum status report_memory(const struct layer_bench *bench, struct error *
             "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
             "room for activations %.0f\n",
             MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
-    /* The device reports itself what it lacks. */
+    /* The device itself reports a lack of memory. */
     bool is_gpu = strcmp(bench->values.device, "cuda") == 0;
     if (is_gpu || all <= machine_limits_memory()) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench model: prefill, time to the first token and decode of a whole model, as medians,
- * compared with what the machine can do at most, measured in the same run. Tokens are random: speed
- * depends on the experts that they choose, not on their text, so every sequence has its own.
+ * fathom bench model: prefill, time to first token and decode of a whole model, as medians,
+ * compared with the machine's limits measured in the same run. Tokens are random and differ between
+ * sequences, as speed depends on the chosen experts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -205,12 +205,12 @@ static uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-/* The model's own KV bytes. All of it has been touched once the largest batch has run. */
+/* The model's own KV bytes. The largest batch touches all of them. */
 static uint64_t bench_model_kv_bytes(const struct model_bench *bench) {
     return model_kv_pages(solo_model(bench->solo))->mapped_bytes;
 }
 
-/* Peak memory of the process per byte that it must hold. */
+/* Peak memory of the process, divided by the bytes that it needs. */
 static double peak_share(const struct model_bench *bench) {
     return (double)bench->peak_rss_bytes /
            (double)(model_weight_bytes(solo_model(bench->solo)) + bench_model_kv_bytes(bench));

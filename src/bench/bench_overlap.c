@@ -7,17 +7,17 @@
  *   compute   the sequential step without its waits, on a link at full speed
  *   uneven    those waits: for the slower rank of each layer, without any link delay
  *   comm      the time of a sequential step's transfers on the slow link
- *   ideal     the larger of the two: all of the other hidden
- *   hidden    the part of comm that no rank waited for
+ *   ideal     the larger of the two: the other is hidden completely
+ *   hidden    the part of comm during which no rank waited
  *   speed     sequential's time divided by its own
  *
- * With --schedule NAME that schedule is compared with sequential. The choice of --schedule auto is
- * measured in turns with the best schedule once more.
+ * With --schedule NAME that schedule is compared with sequential. --schedule auto is measured
+ * again, in turn with the best schedule.
  *
- * By default the link is made so slow that comm takes --ratio of compute.
+ * By default the link is slowed down until comm takes --ratio of compute.
  *
- * With --echo N there is one rank of N: what it sends is returned to it (exchange_open_loopback), so no
- * other rank's uneven times are part of the exposed time.
+ * With --echo N there is one rank of N, which receives its own messages (exchange_open_loopback).
+ * Uneven times of other ranks are thus no part of the exposed time.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -112,7 +112,7 @@ struct peers_bench {
     struct error *error;
 };
 
-/* The two figures of each length come first, then those of streams, then the server's. */
+/* The order of figures is: two of each length, those of streams, the server's. */
 static struct peers_figure *length_figure(struct peers_bench *bench, uint32_t length, bool after) {
     return &bench->figures[2 * length + after];
 }
@@ -180,7 +180,7 @@ static void bench_peers_add_peer(struct child_command *command, const struct pee
 
 /* ---- prompts, and tokens after them ---- */
 
-/* `batches`: numbers of sequences, "1,8". The result goes to `prefill` (NULL: nowhere) and to
+/* `batches`: numbers of sequences, such as "1,8". Writes to `prefill` (may be NULL) and to
  * `decode`, one figure for each of the batches. */
 static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
                            const char *batches, struct peers_figure *prefill,
@@ -228,7 +228,7 @@ static bool read_cells(const char *line, double cells_out[BATCHED_CELLS]) {
     return *line == '|';
 }
 
-/* Finds the last line for so many sequences. */
+/* Finds the last line for `batch` sequences. */
 static bool find_batched_line(struct bytes text, unsigned batch, struct batched_line *line_out) {
     bool found = false;
     for (const char *at = text.data; at; at = strchr(at, '\n'), at += at != NULL) {
@@ -342,8 +342,8 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
     return status;
 }
 
-/* Llama.cpp and Fathom report the port that they took. The fork needs a port as an option, and
- * reports that it listens a moment before it does. */
+/* Llama.cpp and Fathom report their port. The fork needs a port as an option, and reports that it
+ * listens a moment too early. */
 static enum status bench_peers_run_server(struct peers_bench *bench, uint32_t side) {
     struct child_command command = {.count = 0};
     struct child child;

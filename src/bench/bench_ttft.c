@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench ttft: time to the first token of a prompt that is computed, loaded from the KV
- * storage's disk, loaded from its host memory, and as the server chooses by itself. Then the same
- * with a disk made slow: loaded layer by layer in the step, and chosen again. Each
- * case has a server. All servers run at once and are asked in turn, so that other load on the
- * machine affects them alike. Each round has a prompt of its own. Disk blocks are read past the
- * page cache. Several ranks take the prompts in turn.
+ * fathom bench ttft: time to first token (TTFT) of a prompt that is computed, loaded from the KV
+ * storage's disk, loaded from its host memory, or handled by the server's own choice. With a disk
+ * made slow, two more cases: loaded layer by layer during the step, and the server's choice. Each
+ * case has a server. All servers run at once and get requests in turn, so that other load on the
+ * machine affects them alike. Each round has a different prompt. Disk blocks are read past the page
+ * cache. Several ranks take the prompts in turn.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,7 @@
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
-    4 /* earlier prompts per rank, computed and loaded, from which the server learns both costs */
+    4 /* warm-up prompts per rank, computed and loaded, for the server to learn both costs */
 #define ANSWER_SECONDS_MAX 600
 #define TOKEN_LOW 300
 
@@ -157,8 +157,7 @@ static void bench_ttft_stop(struct ttft_server *server) {
 
 #define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are those of tails */
 
-/* Asks for the first token of a prompt. Its number determines the stored part; it has so many
- * tokens. */
+/* Requests the first token of a prompt of `tokens` tokens. `number` determines its stored part. */
 static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *server,
                             uint64_t number, uint32_t tokens, double *seconds_out,
                             uint32_t *cached_out) {
@@ -171,7 +170,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
     struct load_options options = {.url = server->url,
                                    .concurrency = 1,
                                    .ignore_eos = true,
-                                   /* A token may be half a letter, which has no text by itself. */
+                                   /* A token may be part of a character, without any text. */
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = (uint32_t)bench->values.vocab,
@@ -190,7 +189,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
     return status;
 }
 
-/* Asks for the stored part of all prompts. */
+/* Requests the stored part of all prompts. */
 static enum status ask_all(struct ttft_bench *bench, const struct ttft_server *server) {
     enum status status = STATUS_OK;
     double seconds;
@@ -218,7 +217,7 @@ static enum status fill(struct ttft_bench *bench) {
     return status;
 }
 
-/* Makes each rank compute some prompts and find some. */
+/* Makes each rank compute some prompts and load others. */
 static enum status warm_up(struct ttft_bench *bench, enum ttft_side side) {
     const struct ttft_server *server = &bench->servers[side];
     enum status status = STATUS_OK;
@@ -336,7 +335,7 @@ int bench_ttft(void *given, const struct option_result *result) {
     bench.error = &error;
     format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
                 bench.values.dir, (int)getpid());
-    if (mkdir(bench.directory, 0700)) { /* what is there is another's */
+    if (mkdir(bench.directory, 0700)) { /* an existing one is not ours */
         error_set(&error, STATUS_IO, "%s: cannot be made: %s", bench.directory, strerror(errno));
         return command_failed(STATUS_IO, &error);
     }

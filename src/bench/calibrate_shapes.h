@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The shapes of steps that `fathom bench calibrate` times, and their rows in a hardware file
- * (twin/hardware/README.md): answers of several counts and contexts, chunks of prompts after
- * several contexts, several chunks, and both in one step. With several ranks, each shape on all of
- * them and on one alone.
+ * (twin/hardware/README.md). They vary the number of decode rows and their contexts, the number of
+ * prefill chunks and their contexts, and mix both in one step. With several ranks, each shape runs
+ * on all of them and on a single one.
  */
 #pragma once
 

@@ -15,7 +15,7 @@
 #include "host/process/child_process.h"
 
 #define OUTPUT_BYTES_MAX ((long)64 << 20)
-#define START_SECONDS_MAX 600 /* of a server of ours */
+#define START_SECONDS_MAX 600 /* for our own servers */
 #define STOP_SECONDS_MAX 10
 #define LINE_BYTES_MAX 200
 

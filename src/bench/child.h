@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Other programs as children of this one: run to their end for their output, or started as servers
- * and stopped. Their output goes to unlinked files, so that a child never blocks on our reading. A
- * child gets SIGTERM when this process ends for any reason.
+ * Child processes. Programs are run to their end for their output, or started and stopped as
+ * servers. Their output goes to unlinked files, so that a child never blocks because it is not
+ * read. A child gets SIGTERM when this process ends for any reason.
  */
 #pragma once
 
@@ -16,16 +16,16 @@
 #define CHILD_WORD_BYTES 600
 #define CHILD_URL_BYTES 256
 
-/* A command line, in memory of its own. */
+/* A command line with its memory. */
 struct child_command {
     const char *argv[CHILD_WORDS_MAX + 1];
     char texts[CHILD_WORDS_MAX][CHILD_WORD_BYTES];
     size_t count;
 };
 
-/* This program itself with these words; NULL ends them. */
+/* Sets the command to this program itself with these arguments, which NULL ends. */
 void child_own(struct child_command *command, const char *first, ...) __attribute__((sentinel));
-/* Adds one word. */
+/* Adds one argument. */
 void child_add(struct child_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Adds "--NAME=VALUE"; nothing if the value is NULL. */
@@ -59,7 +59,7 @@ enum status child_read(const char *const *argv, const char *name,
 double child_number(const struct tree *object, const char *name);
 
 /* Starts argv and waits until its output has `mark`. Copies the text after it up to white space.
- * Returns STATUS_TIMEOUT after so many seconds, and STATUS_IO if it ends before. */
+ * Returns STATUS_TIMEOUT after seconds_max, and STATUS_IO if it ends before. */
 enum status child_start(const char *const *argv, const char *mark, double seconds_max,
                         struct child *child_out, char *text_out, size_t text_bytes,
                         struct error *error);

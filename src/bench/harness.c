@@ -40,7 +40,7 @@ static void harness_print_line(const struct harness_table *table, const char *co
     putchar('\n');
 }
 
-/* Opens and closes the objects in a row's, and returns the member's name in the one that is open. */
+/* Opens and closes objects inside a row's object. Returns the member's name in the open one. */
 static const char *enter(struct json_print *print, const char *member, const char **object) {
     const char *dot = strchr(member, '.');
     size_t bytes = dot ? (size_t)(dot - member) : 0;

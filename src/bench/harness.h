@@ -11,12 +11,12 @@
 
 /* A column: a member of a JSON object and a column of the table. */
 struct harness_column {
-    const char *member; /* "seconds", or "tcp.seconds": of an object in the row's; columns of one
-                         * object follow each other. NULL: in the table alone */
-    const char *title;  /* NULL: in the JSON alone */
-    int width;          /* of the table's column; negative: it has texts, on the left */
-    int decimals;       /* in the table; HARNESS_FLAG: it is true or false in the JSON */
-    double scale;       /* the table has this times the number; 0: 1 */
+    const char *member; /* "seconds", or "tcp.seconds" in an inner object. Columns of one object
+                         * are adjacent. NULL: only in the table */
+    const char *title;  /* NULL: only in the JSON */
+    int width;          /* of the table's column; negative: left-aligned texts */
+    int decimals;       /* in the table; HARNESS_FLAG: true or false in the JSON */
+    double scale;       /* factor for the table; 0: 1 */
 };
 #define HARNESS_FLAG (-1)
 
@@ -25,21 +25,23 @@ struct harness_table {
     size_t count;
 };
 
-/* A member; `name` NULL: an element. Whole numbers are printed in full. */
+/* Prints a member of an object, or an element of a list if `name` is NULL. Whole numbers are
+ * printed in full. */
 void harness_number(struct json_print *print, const char *name, double value);
 
-/* Text alone: the columns' titles. */
+/* Prints the columns' titles; nothing in JSON. */
 void harness_titles(const struct json_print *print, const struct harness_table *table);
-/* A line of the table, or an object, if any column is a member. `texts` and `numbers` are the values of the columns of either
- * kind, in order. A number that is not finite is null, and blank in the table. */
+/* Prints a line of the table, or an object if any column is a member. `texts` and `numbers` are the
+ * values of the columns of each kind, in order. A number that is not finite is null in JSON, and
+ * blank in the table. */
 void harness_row(struct json_print *print, const char *name, const struct harness_table *table,
                  const char *const *texts, const double *numbers);
 
-/* The machine's limit, as an object or a line. `giga`: the object's unit is 1e9. */
+/* Prints the machine's limits as an object or a line. `giga`: the object's unit is 1e9. */
 void harness_limits(struct json_print *print, const char *name, const struct machine_limits *limits,
                     bool giga);
 
-/* A series of values: an object, or a line under these titles; `title` NULL: no line. */
+/* Print a series of values as an object, or as a line under these titles. `title` NULL: no line. */
 void harness_stats_titles(const struct json_print *print);
 void harness_stats(struct json_print *out, const char *name, const char *title, double scale,
                    const struct stats *stats);

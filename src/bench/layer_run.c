@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The model is opened as any other, on a checkpoint in memory that has one layer and a minimal
- * vocabulary. A case is a step plan without logits. KV pages are filled beforehand: pages that were
- * never written would all be read from the same zeros. A device is timed by its own clock
- * (model_trace.took), since the host only queues work there.
+ * The model is opened normally, on a checkpoint in memory with one layer and a minimal vocabulary.
+ * A case is a step plan without logits. KV pages are filled beforehand, as untouched pages would
+ * all be read from the same zeros. A device is timed by its own clock (model_trace.took), since the
+ * host only queues work.
  */
 #include "bench/layer_run.h"
 
@@ -125,7 +125,7 @@ const char *layer_run_engine(const struct layer_run *run) {
 
 /* ---- memory ---- */
 
-/* The needs of the largest case. */
+/* The limits that the largest case needs. */
 struct needs {
     uint32_t tokens, rows, pages, pairs, kv_pages;
 };
@@ -159,8 +159,8 @@ static size_t page_bytes(const struct layer_run *run) {
     return kv_format_block_bytes(&format);
 }
 
-/* The weights' bytes, by the parts of a case without tokens. kv_b is stored twice, except its value
- * halves. */
+/* The weights' bytes: the sum over the parts of a case without tokens. kv_b is stored twice, except
+ * its value halves. */
 static uint64_t weight_bytes(const struct layer_run *run) {
     struct layer_case bare = {
         .shape = &run->shape, .activations = run->activations, .experts = run->options.experts};

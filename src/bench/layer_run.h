@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One MoE layer of random weights at any size, run through the engine's own stages as one rank of
- * many (compute/exchange/exchange_loopback.c), and the time of each of the stages' parts.
+ * Runs one MoE layer of random weights, of any size, through the engine's own stages as one rank of
+ * many (compute/exchange/exchange_loopback.c), and measures the time of each part of the stages.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "compute/kernels/kernels.h"
 
 struct layer_run_options {
-    const char *shape; /* a name of random_checkpoint_config */
+    const char *shape; /* a name from random_checkpoint_config */
     bool fp8;          /* FP8 weights; otherwise BF16 */
     const char *activations, *cpu_mask;
     const struct model_device *device; /* the layer's device; NULL: the CPU */
@@ -18,8 +18,7 @@ struct layer_run_options {
 
 struct layer_run;
 
-/* Parses the shape and uses one layer of it. Returns STATUS_INVALID if it does not have so many
- * experts. */
+/* Parses the shape and uses one layer of it. Returns STATUS_INVALID if it has too few experts. */
 enum status layer_run_open(const struct layer_run_options *options, struct layer_run **run_out,
                            struct error *error) MUST_USE;
 void layer_run_close(struct layer_run *run);
@@ -29,13 +28,13 @@ enum activations layer_run_activations(const struct layer_run *run);
 
 /* The memory for the weights and for all these cases. */
 struct layer_run_bytes {
-    uint64_t weights, source; /* packed, and what they are made from */
+    uint64_t weights, source; /* packed weights, and the checkpoint from which they are packed */
     uint64_t kv, room;
 };
 struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct layer_case *cases,
                                        uint32_t count);
 
-/* Makes the weights and the memory. */
+/* Creates the weights and allocates the memory. */
 enum status layer_run_prepare(struct layer_run *run, const struct layer_case *cases, uint32_t count,
                               struct error *error) MUST_USE;
 const struct kernels *layer_run_kernels(const struct layer_run *run);

@@ -34,7 +34,7 @@ static void layer_work_multiply(struct totals *totals, enum weight_type type, do
     totals->work.bytes += count * weights;
 }
 
-/* Products with inputs and results of their own. */
+/* Adds products together with their inputs and results. */
 static void layer_work_add_products(struct totals *totals, enum weight_type type, double count,
                                     double rows, uint32_t outputs, uint32_t channels) {
     layer_work_multiply(totals, type, count, rows, outputs, channels);
@@ -151,7 +151,7 @@ static void totals_tokens(struct totals *totals, enum stage_part part) {
     const uint32_t width = shape->shared_experts * shape->expert_width;
     double gate;
     switch (part) {
-    case PART_GATE_NORM: /* in; as it is for the gate, prepared for routed and shared experts */
+    case PART_GATE_NORM: /* input, gate's rows, prepared rows of routed and shared experts */
         add_floats(totals, (shape->shared_experts ? 4 : 3) * tokens * hidden);
         break;
     case PART_GATE:

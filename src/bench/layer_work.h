@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The least work of the parts of one MoE layer, in closed form: operations of products, and bytes
- * of weights, activations and KV rows, each counted once. In addition DeepSeek's published times of
- * the parts, on another machine. Pure.
+ * The least work of the parts of one MoE layer, in closed form: operations of matrix products, and
+ * bytes of weights, activations and KV rows, each counted once. It also has DeepSeek's published
+ * times of the parts, on another machine. Pure.
  */
 #pragma once
 
 #include "compute/model/model.h"
 #include "contract/stage_part.h"
 
-/* The run of a layer on one rank. */
+/* One run of a layer on one rank. */
 struct layer_case {
     const struct shape *shape;
     enum activations activations; /* not fp8-f32 */
@@ -21,12 +21,12 @@ struct layer_case {
 };
 
 struct layer_work {
-    double flop;       /* of products: two for each multiply-add */
+    double flop;       /* of matrix products: two for each multiply-add */
     double flop_float; /* those of F32 values, if others are BF16 or FP8 */
     double bytes;      /* activations and transfers in this engine's formats */
 };
 
-/* True if the part runs in this case, each part of one rank of many. */
+/* True if the part runs in this case, on one rank of many. */
 bool layer_work_runs(const struct layer_case *layer, enum stage_part part);
 
 /* Zeros if the part does not run. */
@@ -38,7 +38,7 @@ struct layer_work layer_work_of(const struct layer_case *layer, enum stage_part 
  * (profile-data, train.json, forward, mean of four layers). */
 double layer_work_published(bool prompt, enum stage_part part);
 
-/* Sums of parts for which only the sum was published. "" ends the list. */
+/* Groups of parts for which only the sum was published. "" ends the list. */
 struct layer_sum {
     const char *name;
     enum stage_part first, last;

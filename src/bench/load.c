@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Three phases on the same connections: ask for the model's name (which also shows that a server is
- * there), warm up, measure. In each, `slots` without a request take the next one.
+ * There are three phases on the same connections: the request for the model's name (which also
+ * checks the server), the warm-up, and the measurement. In each phase, `slots` without a request
+ * take the next one.
  */
 #include "bench/load.h"
 
@@ -118,7 +119,7 @@ static size_t phase_count(const struct load *load) {
     return load->phase == WARM ? load->options->warmup : load->request_count;
 }
 
-/* Begins the requests that are due, if there are places. */
+/* Begins the requests that are due while slots are free. */
 static void begin_due(struct load *load) {
     bool open = load->options->open && load->phase == MEASURE;
     double end = load->phase == MEASURE ? load->options->seconds_max : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Puts load on an OpenAI-style server: sends streaming requests, a fixed number at a time or at
- * given times, and records what a client sees. One thread, one kept-alive connection for each
- * request under way.
+ * A load generator for OpenAI-style servers. It sends streaming requests, either with a fixed
+ * concurrency or at given times, and records the client's view. It has one thread, and one
+ * keep-alive connection for each running request.
  *
  * Times are seconds from the measurement's start. A request's times count from its arrival, not
  * from when a connection was free for it. A slow server therefore cannot hide behind a client that
@@ -63,8 +63,8 @@ struct load_options {
     bool ignore_eos, open;   /* open: requests are sent at their arrival times */
     uint32_t concurrency;    /* the most at a time */
     uint32_t token_low, token_high; /* prompts draw ids in [low, high) */
-    uint32_t leave_percent;         /* of the requests; in the middle of the answer */
-    double seconds_max;             /* none begins later; 0: all begin */
+    uint32_t leave_percent;         /* of requests that disconnect in the middle of the answer */
+    double seconds_max;             /* no request begins later; 0: no limit */
     uint32_t warmup;                /* requests of the first one's shape before the measurement */
     uint32_t stall_ms_max;
     uint64_t seed;

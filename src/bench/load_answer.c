@@ -42,7 +42,7 @@ static void load_answer_read_choice(const struct tree *choice, struct load_answe
     answer->token_ids += ids > UINT32_MAX ? UINT32_MAX : (uint32_t)ids;
     answer->has_tokens |= ids > 0 || has_text(delta, "content") ||
                           has_text(delta, "reasoning_content") || has_text(delta, "reasoning");
-    /* A token may be a piece of a character, without a text of its own yet. */
+    /* A token may be part of a character, which has no text yet. */
     if (text && !answer->finished) answer->has_tokens = true;
     if (has_text(choice, "text")) answer->has_tokens = true;
 }

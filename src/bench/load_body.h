@@ -6,7 +6,7 @@
 
 #include "bench/load.h"
 
-/* The path for the requests. */
+/* The URL path for the requests. */
 const char *load_body_path(const struct load_options *options);
 
 /* The caller frees data, which is NULL if memory is out. */

@@ -31,7 +31,7 @@ static struct seen *find(const struct ideal_table *table, uint64_t chain) {
     return &table->places[at];
 }
 
-/* Tokens at its beginning that were seen before. Afterwards all of its blocks count as seen. */
+/* The number of leading tokens that were seen before. Afterwards all its blocks count as seen. */
 static uint32_t load_ideal_hit_of(const struct ideal_table *table,
                                   const struct load_request *request) {
     uint32_t hit = 0, left = request->prompt_tokens;

@@ -13,7 +13,7 @@
 struct load_ideal {
     uint64_t prompt_tokens, output_tokens; /* of all requests */
     uint64_t cached_tokens;                /* tokens of all hits */
-    uint64_t block_cached_tokens;          /* the same, if only whole blocks hit */
+    uint64_t block_cached_tokens;          /* the same if only whole blocks hit */
 };
 
 /* Computes the hits of the requests, in their order. A block of the cache has cache_block tokens.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The results of a load: figures, as a table for people or JSON for programs.
+ * The results of a load: figures as a table for people or JSON for programs.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct load_report {
 enum status load_report_make(struct load_outcome *outcome, size_t request_count,
                              struct load_report *report_out, struct error *error);
 
-/* Prints the members of an open object, or a table. `each`: also those of each request; NULL: not. */
+/* Prints the members of an open object, or a table. `each`: also prints each request; NULL: not. */
 void load_report_print(struct json_print *out, const struct load_report *report,
                        const struct load_outcome *outcome, const struct load_options *options,
                        const struct load_request *each);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Each figure is a limit, so it is the best of several runs. Every thread gets one long share, so
- * that the threads run at the same time. The memory that is read is larger than the caches.
+ * that all threads run at the same time. Reads cover more memory than the caches.
  */
 #include "bench/machine_limits.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The limits of this machine, measured: the yardstick of `fathom bench`.
+ * Measures the compute and memory limits of this machine, with which `fathom bench` compares.
  */
 #pragma once
 
@@ -11,7 +11,7 @@ struct machine_limits {
     uint32_t threads;
     double fma_flops;  /* per second, float multiply-adds from registers */
     double bf16_flops; /* per second, VDPBF16PS; 0 if the CPU has none */
-    double read_bytes; /* per second, from memory, the better of one and of four streams a thread */
+    double read_bytes; /* per second, from memory; the better of one and four streams per thread */
 };
 
 /* Uses the team's threads, all of them or one (`single`), for a second or two. Reads twice the last
@@ -23,7 +23,7 @@ enum status machine_limits_measure(struct team *team, bool single,
  * and its separator. Returns false if there is none. */
 bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes);
 
-/* Bytes of memory that may still be taken, within a container's limit; UINT64_MAX: unknown. */
+/* Bytes of memory that can still be allocated, within a container's limit; UINT64_MAX: unknown. */
 uint64_t machine_limits_memory(void);
 
 /* Seconds of the monotonic clock. */

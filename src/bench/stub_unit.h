@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit without an engine: a process that connects to gateways over the real wire, accepts every
- * request at once, and sends tokens of each at a fixed speed. The times of its tokens are in memory
- * shared with the client, which can thus compute how long a token was under way.
+ * request at once, and streams tokens at a fixed rate. The send times of its tokens are in memory
+ * shared with the client, which can thus compute each token's latency.
  *
- * A request's seed is the client's number of its stream.
+ * A request's seed is the number that the client gives its stream.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 #include "contract/machine.h"
 
 #define STUB_STREAMS_MAX (1 << 17)
-#define STUB_TIMES 8      /* last tokens of a stream */
-#define STUB_AHEAD 200000 /* tokens that may be under way */
+#define STUB_TIMES 8      /* the latest tokens of a stream */
+#define STUB_AHEAD 200000 /* tokens that may be in flight */
 
 struct stub_shared {
     _Atomic double tokens_each; /* per second and stream, from now on */
@@ -41,7 +41,7 @@ struct stub_shape {
     uint8_t model_id[32];
 };
 
-/* Writes its records UNIT_HELLO and UNIT_LOAD. The latter has so many requests, spread over its
+/* Writes its records UNIT_HELLO and UNIT_LOAD. The latter has `requests` requests, spread over its
  * ranks. `from`: the record as a gateway receives it, in an envelope (FROM_UNIT); NULL: as a unit
  * sends it. */
 void stub_unit_say_hello(struct outbox *outbox, const struct stub_shape *shape,
@@ -51,13 +51,13 @@ void stub_unit_say_load(struct outbox *outbox, const struct stub_shape *shape, u
 
 struct stub;
 
-/* The unit's machine alone; never freed. Returns NULL if memory is out. */
+/* Creates only the unit's machine, which is never freed. Returns NULL if memory is out. */
 struct stub *stub_unit_open(const struct stub_options *options);
 struct machine stub_unit_machine(struct stub *stub);
 
-/* Runs it in a process of its own. Returns STATUS_IO if no process could be started. */
+/* Runs the unit in a separate process. Returns STATUS_IO if no process could be started. */
 enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
                             struct error *error) MUST_USE;
 
-/* Zeroed memory for it, never freed. Returns NULL if memory is out. */
+/* Allocates the zeroed shared memory, which is never freed. Returns NULL if memory is out. */
 struct stub_shared *stub_unit_shared_take(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom account: who may ask, how much and for what, in the file of `--database`. Gateways that
- * use the file see a change within a second.
+ * fathom account: manages accounts, their API keys and their limits in the file of `--database`.
+ * Gateways that use the file see a change within a second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ struct account_command {
 
 /* ---- reading ---- */
 
-/* A number, or "any", which is 0; NULL stays unset. */
+/* Reads a number, or "any", which is 0. NULL leaves *out unset. */
 static bool read_limit(const char *text, int64_t most, int64_t *out) {
     char *end;
     if (!text) return true;
@@ -111,7 +111,7 @@ static int64_t one_of(bool yes, bool no) {
     return yes ? 1 : no ? 0 : -1;
 }
 
-/* The exit code, EXIT_CODE_OK if the options can be meant. */
+/* Returns the exit code; EXIT_CODE_OK if the options are valid. */
 static int read_terms(struct account_command *command) {
     const struct account_values *values = &command->values;
     struct account_terms *terms = &command->terms;
@@ -202,23 +202,23 @@ static enum status purge_cache(struct account_command *command) {
     return account_store_purge(command->database, command->name, &command->error);
 }
 
-/* ---- looking ---- */
+/* ---- listing ---- */
 
 struct account_printer {
     struct json_print print;
     uint32_t accounts; /* so far */
-    bool has_keys;     /* each account's keys are listed */
+    bool has_keys;     /* lists each account's keys, too */
     char currency[LEDGER_CURRENCY_BYTES];
 };
 
-/* ", models a,b"; an empty text is left out. */
+/* Prints for example ", models a,b"; nothing if the text is empty. */
 static void print_words(const char *before, const char *text) {
     char *visible = outside_text_visible(text);
     if (text[0]) printf("%s%s", before, visible);
     free(visible);
 }
 
-/* A file of others may have any number. */
+/* A file from elsewhere may have any number. */
 static const char *priority_name(int64_t priority) {
     static const char *const names[] = {"normal", "low", "high"};
     return priority >= 0 && priority < (int64_t)ARRAY_COUNT(names) ? names[priority] : "unknown";
@@ -240,7 +240,7 @@ static void print_json_limits(struct json_print *print, int64_t requests,
     outside_text_json(print, "models", models);
 }
 
-/* An account that was begun, and the list of its keys. */
+/* Ends the JSON of an account and of the list of its keys, if one is open. */
 static void end_account(struct account_printer *printer) {
     if (!printer->accounts) return;
     if (printer->has_keys) json_print_close(&printer->print);
@@ -353,7 +353,7 @@ static enum status account_program_look(struct account_command *command) {
 static const struct account_subject {
     const char *name;
     enum status (*run)(struct account_command *command);
-    size_t words; /* after its name */
+    size_t words; /* arguments after its name */
     enum database_missing missing;
 } subjects[] = {
     {"create", account_program_create, 1, DATABASE_MAKE},

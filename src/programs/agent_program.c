@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom agent: starts a unit's ranks on one host (host/process/agent/agent.h). The units' supervisor
- * starts it there, over a remote shell; it is not for users.
+ * fathom agent: starts a unit's ranks on one host (host/process/agent/agent.h). The units'
+ * supervisor starts it over a remote shell. It is not for users.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -38,6 +38,6 @@ int program_agent(void *given, const struct option_result *result) {
     int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
     check(in >= 0 && out >= 0);
     bool kept = freopen("/dev/null", "r", stdin) && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
-    check(kept); /* nothing else of this process writes into the frames */
+    check(kept); /* nothing else in this process writes between the frames */
     return agent_run(in, out, &error) ? command_failed(STATUS_IO, &error) : EXIT_CODE_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom cache: looks at the directory of a KV storage (`serve --kv-dir`) from outside.
+ * fathom cache: inspects the directory of a KV storage (`serve --kv-dir`) without a server.
  */
 #include <stdio.h>
 #include <string.h>

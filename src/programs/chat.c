@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom chat: a conversation in the terminal. Runs the model alone, without a unit: there is one
- * reader, and nothing to schedule. On a terminal Ctrl-C stops the answer, Ctrl-D leaves.
+ * fathom chat: a conversation in the terminal. It runs the model directly, without a unit, as a
+ * single user needs no scheduling. On a terminal Ctrl-C stops the answer, and Ctrl-D quits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,22 +78,22 @@ struct chat {
     struct model_prompt prompt;
     struct chat_turn messages[MESSAGES_MAX]; /* each content on the heap, valid UTF-8 */
     size_t message_count;
-    /* The answer that is being written. */
+    /* The current answer. */
     char *answer;
     size_t answer_bytes, answer_capacity;
     enum token_stream_part shown;
     bool has_colour, anything_shown;
 };
 
-/* A Ctrl-C is a byte in a pipe as well as a flag: it ends a wait for a line however near to the
- * wait's begin it comes, and whichever thread takes the signal. */
+/* Ctrl-C sets a flag and writes a byte to a pipe. The byte ends a wait for a line even if the
+ * signal arrives just before the wait begins, and on any thread. */
 static volatile sig_atomic_t interrupted;
 static int interrupt_pipe[2];
 
 static void on_interrupt(int number) {
     int saved = errno;
     interrupted = 1;
-    if (write(interrupt_pipe[1], "", 1) < 0) interrupted = 1; /* full: then a byte waits already */
+    if (write(interrupt_pipe[1], "", 1) < 0) interrupted = 1; /* a full pipe has a byte */
     errno = saved;
 }
 
@@ -173,7 +173,7 @@ static bool chat_is_stop(const struct chat *chat, uint32_t token) {
     return false;
 }
 
-/* From the prompt's last logits to the answer's end. */
+/* Generates and prints an answer, from the prompt's last logits to its end. */
 static enum status write_answer(struct chat *chat, struct token_stream *stream,
                                 uint32_t prompt_tokens, struct error *error) {
     chat->sampler.sampling.seed++;
@@ -209,7 +209,7 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
     return status;
 }
 
-/* Drops a question that does not fit, so that the conversation goes on. */
+/* Answers a question. Drops it if it does not fit, so that the conversation can continue. */
 static enum status chat_answer(struct chat *chat, struct bytes question, struct error *error) {
     enum status status = chat_add_message(chat, "user", question, error);
     bool asked = !status;
@@ -228,7 +228,7 @@ static enum status chat_answer(struct chat *chat, struct bytes question, struct 
 static enum status chat_take_room(struct chat *chat, struct error *error) {
     chat->logits = malloc(chat->vocab * sizeof(float));
     if (!chat->logits) return chat_no_memory(error);
-    /* few tokens are longer on average */
+    /* the average token is rarely longer */
     enum status status =
         model_prompt_open(&chat->prompt, &chat->text, (size_t)chat->context_max * 64, error);
     return status ? status : sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
@@ -288,7 +288,7 @@ static void chat_close(struct chat *chat) {
 
 /* ---- the terminal ---- */
 
-/* Ctrl-C ends a wait for a line, and an answer, but not the program. */
+/* Handles Ctrl-C: it ends a wait for a line, or an answer, but not the program. */
 static enum status catch_interrupts(struct error *error) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     if (pipe2(interrupt_pipe, O_NONBLOCK | O_CLOEXEC) != 0)
@@ -305,8 +305,8 @@ static void forget_interrupts(void) {
     interrupted = 0;
 }
 
-/* On a terminal a read returns one line, so no line waits in stdin's buffer. Returns false after
- * Ctrl-C. */
+/* Waits for input. On a terminal a read returns one line, so stdin's buffer has no further line.
+ * Returns false after Ctrl-C. */
 static bool wait_for_line(void) {
     struct pollfd ends[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
                              {.fd = interrupt_pipe[0], .events = POLLIN}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long a process that serves may take to end: what has begun when it gets a SIGTERM is finished for
- * --drain-timeout; a few seconds later the process ends in any case.
+ * The drain time of a serving process. After SIGTERM it finishes running requests for at most
+ * --drain-timeout seconds. DRAIN_END_SECONDS later the process ends in any case.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 
 #include "base/options.h"
 
-#define DRAIN_END_SECONDS 5 /* for the last answers to leave */
+#define DRAIN_END_SECONDS 5 /* to send the last answers */
 
-/* A row for an option table of `owner`, of its double `field`. */
+/* A row for an option table of struct `owner`. The value is its double `field`. */
 #define DRAIN_TIMEOUT_OPTION(owner, field)                                                         \
     OPTION_ROW("drain-timeout", OPTION_NUMBER, "30",                                               \
                "seconds to finish running requests after SIGTERM; a gateway then ends the rest "   \
@@ -18,7 +18,7 @@
                "ends in any case",                                                                 \
                .offset = offsetof(owner, field), .minimum = 0.001, .maximum = 86400)
 
-/* When the process ends in any case, from the signal on. */
+/* Nanoseconds from the signal until the process ends in any case. */
 static inline int64_t drain_option_end_ns(double seconds) {
     return (int64_t)((seconds + DRAIN_END_SECONDS) * 1e9);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom eplb: places experts on ranks for given loads (serving/policy/balance/balance_experts.h) and says
- * how well balanced the ranks are, how near to what is possible, and what leaving nodes costs in
- * traffic.
+ * fathom eplb: places experts on ranks for given loads (serving/policy/balance/balance_experts.h).
+ * It reports the balance of the ranks, the best possible balance, and the traffic between nodes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,10 +66,10 @@ const struct option_table eplb_options = {
 };
 
 struct eplb_layer {
-    uint32_t moves; /* from the placement given */
+    uint32_t moves; /* from the given placement */
     struct balance_outcome outcome;
     struct balance_traffic traffic;
-    struct balance_outcome strict; /* with strict locality; only if groups divide */
+    struct balance_outcome strict; /* with groups kept on nodes; only if groups divide */
     struct balance_traffic strict_traffic;
 };
 
@@ -81,7 +80,7 @@ struct eplb_job {
     struct balance_shape shape;
     struct balance_options options;
     struct balance_choice choice;
-    bool has_traffic; /* groups are few enough, and a token's choice fits them */
+    bool has_traffic; /* groups are few enough, and fit a token's choice */
     void *memory;
     uint16_t *slots;           /* [layers][slots] */
     uint16_t *strict_slots;    /* [slots] */
@@ -97,7 +96,7 @@ static uint16_t *eplb_slots_of(const struct eplb_job *job, uint32_t layer) {
     return job->slots + (size_t)layer * job->shape.slots;
 }
 
-/* The placement of now: of this shape, with every expert. */
+/* Reads the current placement, which must have this shape and every expert. */
 static enum status read_from(struct eplb_job *job, struct error *error) {
     const char *name = job->values->from;
     struct bytes text;
@@ -201,7 +200,7 @@ static void solve(struct eplb_job *job) {
     job->solve_seconds = stats_median(seconds, SOLVES);
 }
 
-/* Compared with the result of the same search when groups must stay on their nodes. */
+/* Counts traffic, also for the same search with groups that must stay on their nodes. */
 static void count_traffic(struct eplb_job *job) {
     const struct balance_options strict = {BALANCE_STRICT};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {

@@ -11,8 +11,8 @@
 #include "simulate/scaling/scaled_bound.h"
 #include "simulate/scaling/scaled_day.h"
 
-#define LIVED_DAYS 3    /* two to learn from, one that is reported */
-#define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
+#define LIVED_DAYS 3    /* two for learning, one that is reported */
+#define PARTS_LEAST 144 /* of a day's parts that a history must have */
 #define DAY_S 86400.0
 #define TOKENS 1000.0 /* of a prompt and of an answer in a day of DAY_S, fewer in a shorter one */
 #define RESERVE 0.02  /* in addition to the margin for the load's own noise */
@@ -37,8 +37,8 @@ static double missed(const struct scaled_outcome *outcome) {
 struct plan_curve { /* tokens a second by part of the day */
     int64_t period_ns;
     double decode[FORECAST_PARTS];
-    double prefill_share; /* prompts' tokens for each of answers' */
-    double tokens;        /* of an answer: in proportion to the day, as drains are */
+    double prefill_share; /* prompt tokens per output token */
+    double tokens;        /* of an answer; in proportion to the day, like drain times */
     uint32_t known;
 };
 
@@ -48,7 +48,8 @@ static double curve_arrivals(const void *load, int64_t at_ns) {
     return curve->decode[(uint32_t)part % FORECAST_PARTS] / curve->tokens;
 }
 
-/* If there are several days, the last one counts; a part without a line equals the one before it. */
+/* Reads the day's curve. The last of several days is used. A part without a line equals the one
+ * before it. */
 static enum status read_curve(const struct fleet_file *file, struct plan_curve *curve,
                               struct error *error) {
     char path[FLEET_PATH_BYTES], line[256];
@@ -149,7 +150,7 @@ static enum status print_nodes(struct error *error) {
     return STATUS_OK;
 }
 
-/* A day under each rule. The others are compared with the first one. */
+/* Prints a day under each rule. The first rule is the reference. */
 static enum status print_rules(enum scaled_load load, uint64_t seed, struct error *error) {
     static const enum scaled_rule rules[] = {SCALED_CLAIRVOYANT, SCALED_MANAGER, SCALED_REACTIVE,
                                              SCALED_DYNAMO, SCALED_STATIC};
@@ -210,7 +211,7 @@ static enum status fleet_plan_find_bound(const struct scaled_day *day, double tu
     return status ? error_set(error, status, "no memory for a bound") : STATUS_OK;
 }
 
-/* Means over some lives of a day; misses in percent. */
+/* Means over several simulations of a day. *missed_out is in percent. */
 static enum status live_some(struct scaled_day day, double *nodes_out, double *missed_out,
                              double *turns_out, struct error *error) {
     struct scaled_outcome outcome;

@@ -7,10 +7,11 @@
 
 #include "host/fleet/fleet_file.h"
 
-/* Prints a line for each 24th of the next day. NOT_FOUND: there is no history of a whole day yet. */
+/* Prints a line for each 24th of the next day. STATUS_NOT_FOUND: the history has no whole day
+ * yet. */
 enum status fleet_plan_day(const struct fleet_file *file, struct error *error) MUST_USE;
 
-/* Prints the published nodes next to those that the product's manager chooses, and a table. */
+/* Prints the published nodes next to those that the product's manager would choose, and a table. */
 enum status fleet_plan_simulator(struct error *error) MUST_USE;
 
 /* Prints the fewest nodes of any rule (simulate/scaling/scaled_bound) next to those of the

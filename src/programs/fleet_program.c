@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom fleet: the manager that starts and drains units as the load comes and goes, and what an
- * operator asks it and tells it.
+ * fathom fleet: the manager that starts and drains units as the load changes, and the operator's
+ * queries and commands.
  */
 #include <errno.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ static void fleet_program_on_signal(int number) {
 
 /* ---- run ---- */
 
-/* The path of this program, valid on other hosts, too. */
+/* Sets the path of this program in a form that is valid on other hosts, too. */
 static enum status name_program(struct fleet_file *file, struct error *error) {
     static char path[4096];
     if (file->program.count) return STATUS_OK;
@@ -88,7 +88,7 @@ static enum status run(struct fleet_file *file, struct error *error) {
     return STATUS_OK;
 }
 
-/* ---- asking and telling ---- */
+/* ---- queries and commands ---- */
 
 /* Prints a file of the fleet's folder. */
 static enum status fleet_program_show(const struct fleet_file *file, const char *name,
@@ -117,7 +117,7 @@ static enum status show_status(const struct fleet_file *file, bool json, struct 
     return status;
 }
 
-/* False: the text is no whole number. */
+/* Returns false if the text is not a whole number. */
 static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
     char *end;
     unsigned long number = strtoul(text, &end, 10);
@@ -125,7 +125,7 @@ static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
     return text[0] >= '0' && text[0] <= '9' && !*end && number < UINT32_MAX;
 }
 
-/* Returns false after printing what is wrong with the words. */
+/* Parses an order. Returns false after printing an error. */
 static bool read_wish(const char *verb, const char *what, struct record_fleet_order *order,
                       int *exit_code_out) {
     const char *count = what ? strchr(what, '=') : NULL;

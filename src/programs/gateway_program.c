@@ -11,7 +11,7 @@
 #include "programs/programs.h"
 #include "programs/wire_options.h"
 
-#define REQUEST_MEMORY ((uint64_t)64 << 10) /* of one request, for the default of --requests */
+#define REQUEST_MEMORY ((uint64_t)64 << 10) /* per request, for the default of --requests */
 
 struct gateway_values {
     struct gateway_side_values gateway;

@@ -15,11 +15,11 @@
 #include "host/ledger/accounts_file.h"
 #include "host/process/log/log.h"
 
-#define UNIT_SILENCE_NS ((int64_t)2000000000) /* remote units send something more often */
-#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* of a text for the tokenizer thread */
-#define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
+#define UNIT_SILENCE_NS ((int64_t)2000000000) /* remote units send more often */
+#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* of a text for the tokenizer's thread */
+#define REQUESTS_AHEAD 64                     /* that are being received or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
-#define TOTALS_NS ((int64_t)2000000000) /* interval of the units' counters to the ledger */
+#define TOTALS_NS ((int64_t)2000000000) /* interval at which the ledger gets units' counters */
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -41,14 +41,14 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     enum status status = tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
                                                  tokenized_tokens(answer), most, &count);
     if (status == STATUS_FULL) too_many = count;
-    if (status) count = 0; /* an answer that reports the failure */
+    if (status) count = 0; /* the answer reports the failure */
     answer->token_count = (uint32_t)count;
     answer->too_many = (uint32_t)too_many;
     record_set_head(answer, RECORD_TOKENIZED);
     worker_answer(worker, &answer->record);
 }
 
-/* ---- the thread that judges constraints ---- */
+/* ---- the thread that validates constraints ---- */
 
 static void constrain(void *context, struct worker *worker, const struct record *record) {
     const struct gateway_side *side = context;
@@ -74,7 +74,7 @@ static enum status gateway_side_no_memory(struct error *error, const char *what)
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
-/* Without the option, the port after the clients'. */
+/* Chooses the operator's port. Without the option it is the one after the clients' port. */
 static enum status choose_admin_port(const struct gateway_side_values *values, uint32_t *port_out,
                                      struct error *error) {
     const char *given = values->admin_port;
@@ -118,7 +118,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     struct http_server_options both[HTTP_LISTENER_COUNT];
     struct http_server_options *http = &both[HTTP_PUBLIC], *admin = &both[HTTP_ADMIN];
     http_server_defaults(http);
-    if (2 * requests > http->connections_max) /* as many again may think about their next one */
+    if (2 * requests > http->connections_max) /* as many more may be idle between requests */
         http->connections_max =
             2 * requests < CONNECTIONS_MAX ? (uint32_t)(2 * requests) : CONNECTIONS_MAX;
     http->host_allowlist = values->allow_host;
@@ -169,7 +169,7 @@ static uint32_t power_of_two(uint64_t count) {
     return count ? power : 0;
 }
 
-/* A gateway that is recorded runs with the salts that its recording tells. */
+/* Creates the gateway. A recorded gateway uses the salts in its recording. */
 static enum status gateway_side_create(struct gateway_side *side, struct gateway_options *options,
                                        const char *directory, struct error *error) {
     struct record_accounts *masked;
@@ -195,7 +195,7 @@ static const char *model_names(const struct gateway_side *side) {
     return side->values->served_name ? side->values->served_name : side->name;
 }
 
-struct own_model { /* of a gateway alone; zeros: its unit is in this process */
+struct own_model { /* of a gateway without a unit; zeros: its unit is in this process */
     uint32_t vocab_count;
     uint8_t id[32]; /* zeros: there are no weights here */
     int64_t silence_ns;
@@ -276,7 +276,7 @@ static enum status gateway_side_open_side(struct gateway_side *side,
     return open_machine(side, directory, requests, own, error);
 }
 
-/* The unit is in this process: a silence means no more than a long step. */
+/* The unit is in this process, so silence only means a long step. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests, struct error *error) {
@@ -316,8 +316,8 @@ void gateway_side_close(struct gateway_side *side) {
     lazy_memory_free(&side->memory);
 }
 
-/* An invalid file changes nothing. A line is logged only for a new result, so a reload that is
- * repeated logs it once. */
+/* Reads the accounts file again. An invalid file changes nothing. Only a new result is logged, so
+ * repeated reloads log it once. */
 static const struct record *reload_accounts(void *context) {
     struct gateway_side *side = context;
     struct record_accounts *accounts;
@@ -343,7 +343,7 @@ static const struct record *reload_accounts(void *context) {
     return &accounts->record;
 }
 
-/* Accounts in a database are looked at all the time. */
+/* Accounts in a database need no reload, as they are polled. */
 static const struct record *reload_nothing(void *context) {
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a program that runs a gateway is made of: its options, the HTTP server's, the text side of
- * the model, the gateway machine, and what the tokenizer's thread does. Needs no weights.
+ * The gateway's part of a program: its options and those of the HTTP server, the tokenizer and chat
+ * template, the gateway machine, and the work of the tokenizer's thread. Needs no weights.
  */
 #pragma once
 
@@ -25,11 +25,11 @@ struct gateway_side_values {
     bool share_port;
     double role_seconds, idle_timeout, drain_timeout;
     double ttft_limit;       /* seconds; 0: none */
-    uint64_t kv_ttl;         /* seconds; 0: any */
-    uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
+    uint64_t kv_ttl;         /* seconds; 0: no limit */
+    uint64_t request_memory; /* bytes; 0: the gateway's own default */
 };
 
-/* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
+/* Rows for an option table of struct `owner` with a member struct gateway_side_values `gateway`. */
 #define GATEWAY_SIDE_OPTIONS(owner)                                                                \
     OPTION_ROW("host", OPTION_TEXT, "127.0.0.1", "address to listen on; 0.0.0.0: all networks",    \
                .offset = offsetof(owner, gateway.host)),                                           \
@@ -120,42 +120,41 @@ struct gateway_side {
     struct recorder *recorder; /* NULL: nothing is recorded */
     struct gateway *gateway;
     struct model_text text;
-    struct tokenizer_scratch *scratch;   /* of the tokenizer's thread */
-    struct record_tokenized *tokenized;  /* of that thread, room for all tokens of a long text */
-    struct constraint_validator *verify; /* of the thread that judges constraints */
-    struct record_accounts *accounts;    /* as read last; NULL: none */
-    struct ledger *ledger;               /* NULL: there is none */
-    struct priced_tokens *priced;        /* of the ledger; NULL: nothing costs anything */
-    bool is_keyless;                     /* the ledger's accounts had no key at the start */
-    struct error accounts_fault;         /* of the file, when it was read last; empty: none */
+    struct tokenizer_scratch *scratch;   /* used by the tokenizer's thread */
+    struct record_tokenized *tokenized;  /* the same thread's; room for a long text's tokens */
+    struct constraint_validator *verify; /* used by the thread that validates constraints */
+    struct record_accounts *accounts;    /* the latest that were read; NULL: none */
+    struct ledger *ledger;               /* NULL: no ledger */
+    struct priced_tokens *priced;        /* prices for the ledger; NULL: tokens are free */
+    bool is_keyless;                     /* at the start the database had no API key */
+    struct error accounts_fault;         /* of the latest read of the accounts; empty: none */
     struct lazy_memory text_memory, memory;
-    char name[256]; /* of the model, as served */
-    char names
-        [MODELS_LIST_BYTES]; /* all that may be asked for, as the ledger's accounts name them */
+    char name[256];                /* of the model, as served */
+    char names[MODELS_LIST_BYTES]; /* the names of all models, to which accounts refer */
 };
 
-/* Opens the loop, and binds the addresses of clients and of the operator: first of all, since the
- * rest takes time. `requests`: that are answered at the same time; each may have a connection. */
+/* Opens the loop and binds the client and operator addresses. Call this first, since the rest takes
+ * time. `requests`: the most that run at the same time, each with its own connection. */
 enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,
                                    struct loop **loop_out, struct error *error) MUST_USE;
 
-/* `requests`: that units hold at most. The values live as long. */
+/* `requests`: the most that the units hold. `values` must outlive `side`. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests,
                               struct error *error) MUST_USE;
-/* gateway_side_open with the shape from the checkpoint's config.json. Units that connect must have
- * that checkpoint: all of it if its weights are there, else its vocabulary. */
+/* gateway_side_open with the shape from the checkpoint's config.json. Units that connect must use
+ * the same checkpoint. If its weights are absent here, only the vocabulary must be the same. */
 enum status gateway_side_open_alone(struct gateway_side *side,
                                     const struct gateway_side_values *values,
                                     const struct recorded_values *record, const char *directory,
                                     uint64_t requests, struct error *error) MUST_USE;
-/* Also of one that was not opened, or failed to. */
+/* Also allowed on a zeroed struct, and after gateway_side_open failed. */
 void gateway_side_close(struct gateway_side *side);
 
 /* Fills in the gateway, its threads and their contexts. */
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 
-/* Logs the chat's form and the operator's address; then prints the clients' address to stdout.
+/* Logs the chat format and the operator's address, then prints the clients' address to stdout.
  * urls[HTTP_LISTENER_COUNT] */
 void gateway_side_say(const struct gateway_side *side, const char *const *urls);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom generate: one answer, straight from the model: to token ids, or (in builds with serving)
- * to a prompt in words, printed as it comes. There it may be bound to a schema or a grammar, too.
+ * fathom generate: runs the model directly and prints its answer as it is generated. The prompt is
+ * token ids or, in builds with serving, text. There a schema or grammar can constrain the answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ const struct option_table generate_options = {
 
 struct generate_answer {
     uint32_t *tokens;               /* [max_new] */
-    struct token_logprob *logprobs; /* [max_new][1 + --logprobs]; NULL: not asked for */
+    struct token_logprob *logprobs; /* [max_new][1 + --logprobs]; NULL: not requested */
     uint32_t count;
     bool ended;
     struct sampler sampler;
@@ -87,12 +87,12 @@ struct generation {
     struct generate_answer *answers; /* [prompts.count] */
     struct solo_row *rows;           /* [prompts.count] of one step */
     float *logits;                   /* [prompts.count][vocab] of one step */
-    bool words;                      /* the prompt is in words, the answer too; otherwise ids */
+    bool words;                      /* prompt and answer are text; otherwise ids */
     struct generate_text *text;
     struct answer_ends ends; /* tokens that end an answer */
 };
 
-/* Prints a token: of a single answer at once, of several answers one after the other at the end. */
+/* Prints a token of a single answer at once. Several answers are printed one by one at the end. */
 static void print_token(struct generation *generation, uint32_t index, uint32_t token) {
     struct json_print *print = &generation->print;
     json_print_count(print, NULL, token);
@@ -143,7 +143,7 @@ static void generate_add_token(struct generation *generation, uint32_t index, co
     answer->ended = is_end(generation, token) || answer->count == generation->values.max_new;
 }
 
-/* Prompts first, then a token of every answer. */
+/* Forms the next step: first prompts, later one token of every answer. */
 static uint32_t generate_form_step(const struct generation *generation) {
     struct solo_row *rows = generation->rows;
     uint32_t answers = generation->prompts.count;

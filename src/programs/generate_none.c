@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * generate_text.h in builds without serving, which have no tokenizer and no grammars: prompts and
- * answers are token ids.
+ * Implements generate_text.h for builds without serving, which have no tokenizer and no grammars.
+ * Prompts and answers are token ids.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect: shows what the program knows, without serving. One file per subject; `options`,
- * which needs the other subjects' tables, is here.
+ * fathom inspect: shows facts about machine, model and options. There is one file per subject, but
+ * `options` is here, as it needs the other subjects' tables.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect cpu: what the engine will use here (kernel level, threads) and what bounds its
- * speed (caches, memory). Limits of a container count, as far as cgroup v2 tells them.
+ * fathom inspect cpu: the kernel level and threads that the engine will use here, and the caches
+ * and memory that bound its speed. Container limits of cgroup v2 are taken into account.
  */
 #include <inttypes.h>
 #include <sched.h>

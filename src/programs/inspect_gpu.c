@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect gpu: the GPUs of this machine and what bounds an engine on them.
+ * fathom inspect gpu: the GPUs of this machine, and the limits of an engine on them.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ const struct option_table inspect_gpu_options = {
     .description = "Prints the GPUs of this machine, their limits, and the versions of CUDA.",
 };
 
-/* Memory transfers data twice in each clock. */
+/* Memory transfers data twice per clock cycle. */
 static void print_gpu(uint32_t index, const struct gpu *gpu) {
     double gb_per_s = 2.0 * gpu->memory_clock_khz * 1e3 * gpu->memory_bus_bits / 8 * 1e-9;
     printf("gpu %-14u %s\n", index, gpu->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect model: what a checkpoint is and what it will cost: parameters, bytes by kind,
- * bytes a rank must hold at several sizes of expert parallelism, KV cache per token. Works on
- * config.json and an index alone; then sizes come from the shape. Does not load weights.
+ * fathom inspect model: a checkpoint's parameters, bytes by kind, bytes per rank for several sizes
+ * of expert parallelism, and KV cache per token. It does not load weights. config.json and an index
+ * are enough: sizes then come from the shape.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,11 +49,10 @@ const struct option_table inspect_model_options = {
 struct inspect_figures {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
-    uint64_t parameters, expert_parameters; /* of the main model */
-    uint64_t bytes, expert_bytes;           /* of the main model */
-    uint64_t kind_bytes[LAYOUT_KIND_COUNT]; /* of the main model */
-    uint64_t mtp_parameters, mtp_bytes,
-        mtp_expert_bytes; /* copies of embedding and head left out */
+    uint64_t parameters, expert_parameters;               /* of the main model */
+    uint64_t bytes, expert_bytes;                         /* of the main model */
+    uint64_t kind_bytes[LAYOUT_KIND_COUNT];               /* of the main model */
+    uint64_t mtp_parameters, mtp_bytes, mtp_expert_bytes; /* without copies of embedding and head */
     uint32_t moe_layers, mtp_moe_layers;
     uint32_t redundant;
     struct model_run_sizes ep;
@@ -119,7 +118,7 @@ static uint64_t active_parameters(const struct inspect_figures *figures) {
                                      (shape->experts - shape->experts_per_token);
 }
 
-/* Experts of a layer on the fullest rank. */
+/* Experts per layer on the rank that has the most. */
 static uint32_t rank_experts(const struct inspect_figures *figures, uint32_t ep) {
     const uint32_t experts = figures->shape->experts;
     return experts ? (uint32_t)divide_up(experts + figures->redundant, ep) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom keygen: a pair of keys for a gateway or a unit that speaks with another machine; or an API
- * key for a client, and the line for the accounts' file that lets it in.
+ * fathom keygen: generates a key pair for a gateway or a unit that connects to another machine, or
+ * an API key for a client together with its line for the accounts file.
  */
 #include <stdio.h>
 

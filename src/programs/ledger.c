@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom ledger: what was used, what it cost and brought in, from the files of `--database`; and
- * whether they conserve what units did and accounts paid. Gateways may use the files meanwhile.
+ * fathom ledger: reports usage, cost and income from the files of `--database`, and checks that
+ * they balance with the work of units and the payments of accounts. Gateways may use the files
+ * meanwhile.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ const struct option_table ledger_options = {
 
 /* ---- options ---- */
 
-/* "2026-11-23" or "2026-11-23T07" as hours of 1970; false: it is neither. */
+/* Parses "2026-11-23" or "2026-11-23T07" as hours since 1970. Returns false if it is neither. */
 static bool ledger_read_time(const char *text, const char *format, int64_t *hour_out) {
     struct tm when = {0};
     const char *end = strptime(text, format, &when);
@@ -61,7 +62,7 @@ static bool ledger_read_time(const char *text, const char *format, int64_t *hour
     return true;
 }
 
-/* An exit code; EXIT_CODE_OK: they can be meant. */
+/* Reads the range of hours. Returns an exit code; EXIT_CODE_OK if the options are valid. */
 static int ledger_read_range(const struct ledger_values *values, struct ledger_range *range_out) {
     *range_out = (struct ledger_range){INT64_MIN, INT64_MAX, values->account};
     if (values->day && values->hour) return command_misused("--day and --hour exclude each other");
@@ -76,9 +77,9 @@ static int ledger_read_range(const struct ledger_values *values, struct ledger_r
 
 /* ---- sums ---- */
 
-/* One more element; memory that runs out ends the process. */
+/* Makes room for one more element. If memory runs out, the process ends. */
 static void *ledger_grown(void *array, size_t count, size_t size) {
-    if (count & (count - 1)) return array; /* it has room up to the next power of two */
+    if (count & (count - 1)) return array; /* there is room up to the next power of two */
     array = realloc(array, (count ? 2 * count : 1) * size);
     check(array);
     return array;

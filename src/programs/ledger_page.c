@@ -40,7 +40,7 @@ void ledger_page_hour(int64_t hour, char out[LEDGER_HOUR_BYTES]) {
 
 /* ---- charts ---- */
 
-/* Steps over hours; hours in which nothing was are zeros. */
+/* A step chart over hours. Hours without data are zeros. */
 struct hour_chart {
     struct chart chart;
     double *x, *columns[LEDGER_ROLES + 1];
@@ -70,7 +70,7 @@ static void ledger_page_write_chart(struct json_writer *writer, const struct led
         double *column = values + (size_t)count * (s + 1);
         for (size_t i = 0; i < found->hour_count; i++)
             column[hours[i].hour - first] = value_of(&hours[i], (int)s);
-        column[count - 1] = column[count - 2]; /* where the last hour ends */
+        column[count - 1] = column[count - 2]; /* the end of the last hour */
         chart.series[s].values = column;
     }
     chart.x = values;

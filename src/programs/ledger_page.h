@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A ledger's report as one HTML page: the two charts that DeepSeek published (nodes by hour, cost
- * and theoretical income by hour), the sums, and a table of the accounts.
+ * The ledger's report as one HTML page. It has the two charts that DeepSeek published (nodes per
+ * hour; cost and theoretical income per hour), the totals, and a table of the accounts.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "host/ledger/ledger_sums.h"
 
 #define LEDGER_ROLES 3               /* enum unit_role */
-#define LEDGER_PAGE_HOURS_MAX 100000 /* eleven years: a point of each chart for each hour */
+#define LEDGER_PAGE_HOURS_MAX 100000 /* eleven years; each chart has one point per hour */
 
 struct ledger_totals {
     struct ledger_usage usage;
@@ -26,7 +26,7 @@ struct ledger_found {
 };
 
 double ledger_page_node_hours(const struct ledger_totals *totals);
-/* 0 where there is nothing to divide by. */
+/* Cached share of the prompt tokens; 0 if there are none. */
 double ledger_page_hit_rate(const struct ledger_usage *usage);
 double ledger_page_margin_percent(const struct ledger_totals *totals);
 

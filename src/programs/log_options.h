@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The options that say how a process that serves logs (host/process/log/log.h).
+ * The logging options of a serving process (host/process/log/log.h).
  */
 #pragma once
 
@@ -10,7 +10,7 @@ struct log_values {
     const char *format, *level;
 };
 
-/* Rows for an option table of `owner`, which has a struct log_values `log`. */
+/* Rows for an option table of struct `owner` with a member struct log_values `log`. */
 #define LOG_OPTIONS(owner)                                                                         \
     OPTION_ROW(                                                                                    \
         "log-format", OPTION_CHOICE, "text",                                                       \

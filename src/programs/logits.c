@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom logits: what the model makes of given tokens: the largest logits at the last positions,
- * the experts chosen, the MTP head's predictions. For comparison with other implementations.
+ * fathom logits: prints the model's results for given tokens: the largest logits at the last
+ * positions, the chosen experts, and the MTP head's predictions. For comparison with other
+ * implementations.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -49,7 +50,7 @@ const struct option_table logits_options = {
     .option_count = sizeof logits_rows / sizeof logits_rows[0],
 };
 
-/* The view of one prompt. */
+/* The results for one prompt. */
 struct logits_view {
     const struct model_run_prompt *prompt;
     uint32_t printed;  /* rows of logits so far */
@@ -58,7 +59,7 @@ struct logits_view {
     uint32_t *mtp;     /* [prompt->count] */
 };
 
-#define LOGIT_DIGITS 9 /* that tell any two floats apart */
+#define LOGIT_DIGITS 9 /* enough to distinguish any two floats */
 
 struct study {
     struct json_print print;
@@ -67,7 +68,7 @@ struct study {
     const struct shape *shape;
     struct model_run_prompts prompts;
     struct logits_view *views; /* [prompts.count] */
-    float *logits;             /* [prompts in a step * STEP_TOKENS at most][vocab] of one step */
+    float *logits;             /* [at most STEP_TOKENS * prompts in a step][vocab] of one step */
     uint32_t *order;           /* [vocab] */
 };
 
@@ -118,7 +119,7 @@ static enum status logits_run_step(struct study *study, const struct solo_row *r
     return status;
 }
 
-/* A step has one probe, for one prompt. */
+/* Runs all prompts. A step has one probe, so with probes each step has one prompt. */
 static enum status run_prompts(struct study *study, struct error *error) {
     static struct solo_row rows[LIMIT_RANKS];
     bool probes = study->values.routing || study->values.mtp;
@@ -178,7 +179,7 @@ static void print_position(struct study *study, const struct logits_view *view, 
     json_print_close(print);
 }
 
-/* A member, or a line. */
+/* Prints a JSON member or a line of text. */
 static void logits_print_list(struct json_print *print, const char *name, const char *title,
                               const uint32_t *values, uint32_t count) {
     json_print_say(print, "%s: ", title);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom: one binary, one subcommand a file (program_<name> in programs/<name>.c).
+ * fathom: one binary with subcommands, each in its own file (program_<name> in programs/<name>.c).
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -71,16 +71,16 @@ int program_version(void *given, const struct option_result *result) {
 
 char **program_arguments;
 
-/* Makes `fathom COMMAND ... --help` of `fathom help COMMAND ...`, in place. */
+/* Changes `fathom help COMMAND ...` to `fathom COMMAND ... --help`, in place. */
 static void put_help_last(int argc, char **argv) {
     static char help[] = "--help";
     memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
     argv[argc - 1] = help;
 }
 
-/* Opens closed ones of the files 0 to 2. Otherwise the next file or socket would get that number
- * and with it the output meant for stdout or stderr. A closed stdout is opened for reading only,
- * so that lost results are an error. */
+/* Opens file descriptors 0 to 2 if they are closed. Otherwise the next file or socket would get
+ * that number, and the output meant for stdout or stderr. A closed stdout is opened read-only, so
+ * that lost results are an error. */
 static void open_standard_streams(void) {
     static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
     for (int number = 0; number < (int)ARRAY_COUNT(modes); number++)
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     open_standard_streams();
     program_arguments = argv;
     compute_gpu_offer(&gpu_program);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
     if (argc < 2) {
         print_help(stderr);
         return EXIT_CODE_USAGE;

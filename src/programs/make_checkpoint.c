@@ -61,7 +61,8 @@ static const char fp8_keys[] =
     "{\"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", "
     "\"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
 
-/* A config.json, with the keys of an FP8 checkpoint put in front if asked for. The caller frees. */
+/* Reads a config.json. For FP8 weights, puts the keys of an FP8 checkpoint in front. The caller
+ * frees it. */
 static enum status make_checkpoint_read_config(const char *path, const char *weights,
                                                char **text_out, size_t *bytes_out,
                                                struct error *error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Manual pages are in man(7)'s macros: fathom.1 and one page for each command. The completion is one
- * function of bash, which needs no other package.
+ * Writes manual pages with man(7)'s macros: fathom.1 and one page for each command. The shell
+ * completion is one bash function, which needs no other package.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- text in a manual page ---- */
 
-/* A character that groff would set as another one, or read as a request. */
+/* Prints a character, escaped if groff would replace it or read it as a request. */
 static void print_character(char c, bool first, FILE *out) {
     static const char set[] = "\\-'`^~";
     static const char *const as[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
@@ -33,7 +33,7 @@ static void print_all(const char *text, FILE *out) {
     manual_print_text(text, strlen(text), out);
 }
 
-/* Lines that begin with a space stay as they are; others are paragraphs, with empty lines between. */
+/* Lines that begin with a space are kept. Others form paragraphs, which empty lines separate. */
 static void print_paragraphs(const char *text, FILE *out) {
     bool as_it_is = false;
     while (*text) {
@@ -67,7 +67,7 @@ static void manual_print_option(const struct option *option, FILE *out) {
     putc('\n', out);
 }
 
-/* `alone`: the page is about nothing else. */
+/* `alone`: the page has no other table. */
 static void manual_print_table(const struct option_table *table, bool alone, FILE *out) {
     fprintf(out, alone ? ".SH SYNOPSIS\n" : ".SS ");
     fputs("\\fBfathom ", out);
@@ -138,7 +138,7 @@ static void print_overview(FILE *out) {
     print_tail(out);
 }
 
-/* `program` NULL: the overview. */
+/* Writes the page of a program; NULL: the overview. */
 static enum status manual_write_page(const char *directory, const struct command *program,
                                      struct error *error) {
     char path[4096];
@@ -165,7 +165,7 @@ static enum status manual_write_pages(const char *directory, struct error *error
 
 /* ---- completion ---- */
 
-/* The words that select a table of options, as "bench model". */
+/* Prints the words that select a table of options, such as "bench model". */
 static void print_bash_table(const struct option_table *table) {
     printf("    '%s')\n        options='", table->command);
     for (size_t i = 0; i < table->option_count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Amounts of money as people write them: whole nanos as a decimal number, exactly.
+ * Reads and writes amounts of money: an integer of nanos (1e-9) as an exact decimal number.
  */
 #pragma once
 
@@ -8,8 +8,9 @@
 
 #define MONEY_BYTES 32
 
-/* "-12.5" as nanos; false: it is no number, has more than nine decimals, or is beyond 9e9. */
+/* Parses text such as "-12.5". Returns false if it is not a number, has more than nine decimals, or
+ * is beyond 9e9. */
 bool money_read(const char *text, int64_t *nanos_out);
 
-/* Writes as few decimals as are exact, down to none; valid as a JSON number. */
+/* Writes the exact value with as few decimals as possible. The text is a valid JSON number. */
 void money_write(int64_t nanos, char out[MONEY_BYTES]);

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAWN 8192 /* prompts of a steady load that are looked at */
+#define DRAWN 8192 /* prompts that are sampled from a steady load */
 
 static double plan_load_row_tokens(const struct load_trace_row *row) {
     return (double)row->prompt_tokens + row->output_tokens;
 }
 
-/* The start of the measured time with the most tokens. Windows begin with a request. */
+/* The start of the window with the most tokens. Windows begin with a request. */
 static double busiest(const struct load_trace *trace, double seconds) {
     double sum = 0, most = -1, found = 0;
     size_t end = 0;
@@ -56,12 +56,12 @@ enum status plan_load_window(struct load_trace *trace, struct plan_window *windo
 
 /* ---- the steady load ---- */
 
-struct blocks_seen { /* blocks: a table of open addressing, 0 empty */
+struct blocks_seen { /* a hash table with open addressing; 0: an empty place */
     uint64_t *slots;
     size_t mask;
 };
 
-/* Whether it was there before; from now on it is. */
+/* Adds a block. Returns true if it was there before. */
 static bool plan_load_see(struct blocks_seen *seen, uint64_t block) {
     uint64_t key = block + 1;
     size_t at = (size_t)hash_mix(key) & seen->mask;
@@ -72,7 +72,7 @@ static bool plan_load_see(struct blocks_seen *seen, uint64_t block) {
     return known;
 }
 
-/* Tokens of the row's prompt that a cache which forgets nothing has. */
+/* Tokens of the row's prompt that hit in an infinite prefix cache. */
 static double plan_load_hits_of(struct blocks_seen *seen, const struct load_trace *trace,
                                 const struct load_trace_row *row) {
     uint32_t leading = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The load that `fathom plan` sizes a fleet for: of a trace its busiest window, with what a steady
- * mix of the same moments is; or means that were given.
+ * The load for which `fathom plan` sizes a fleet. It is either the busiest window of a trace,
+ * together with a steady load of the same moments, or a load with given means.
  */
 #pragma once
 
@@ -9,19 +9,18 @@
 #include "simulate/simulator/day_load.h"
 #include "simulate/simulator/size_fleet.h"
 
-#define PLAN_WINDOW_S                                                                              \
-    300 /* measured of a trace; before it as long again, in which nothing counts */
+#define PLAN_WINDOW_S 300 /* measured part of a trace; an equally long warm-up precedes it */
 
-struct plan_window {         /* of a trace */
-    struct load_trace trace; /* its rows from the warm time's begin, times from there */
+struct plan_window {         /* a part of a trace */
+    struct load_trace trace; /* rows from the warm-up's start; times count from there */
     double warm_s, measure_s;
 };
 
-/* Moves and changes the rows of `trace`. STATUS_INVALID: nothing came in it. */
+/* Moves and changes the rows of `trace`. STATUS_INVALID: the trace has no requests. */
 enum status plan_load_window(struct load_trace *trace, struct plan_window *window_out,
                              struct error *error) MUST_USE;
 
-struct plan_prompts { /* tokens of prompts: all, and the fewest that must be computed */
+struct plan_prompts { /* prompt tokens: all, and the fewest that must be computed */
     struct time_spread lengths, computed;
 };
 
@@ -30,9 +29,9 @@ struct plan_prompts { /* tokens of prompts: all, and the fewest that must be com
 enum status plan_load_moments(const struct plan_window *window, struct size_load *load_out,
                               struct plan_prompts *prompts_out, struct error *error) MUST_USE;
 
-/* The prompts of a steady load. */
+/* Draws the prompts of a steady load. */
 void plan_load_draw(const struct day_lengths *lengths, uint64_t seed,
                     struct plan_prompts *prompts_out);
 
-/* "3s", "60ms", "0.5": seconds. False: it is none. */
+/* Parses a duration in seconds: "3s", "60ms" or "0.5". Returns false if it is not one. */
 bool plan_load_seconds(const char *text, double *seconds_out);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom plan: the cheapest fleet for a load and limits. Candidates come from the step clock
- * (simulate/simulator/size_fleet.h); those that could be the cheapest are run in the twin, and grow
- * until the cheapest holds (simulate/simulator/size_growth.h). What a plan may cost is counted in records,
- * not in seconds, so equal arguments and seeds give equal texts.
+ * fathom plan: finds the cheapest fleet for a load and latency limits. Candidates come from the
+ * step clock (simulate/simulator/size_fleet.h). The simulator runs those that could be the
+ * cheapest, and they grow until the cheapest meets the limits (simulate/simulator/size_growth.h).
+ * The search is limited by a count of records, not by time, so equal arguments and seeds give equal
+ * output.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,11 @@
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
 #define RECORDS_MAX 15e6 /* of all simulated runs; the run that exceeds it is the last */
-#define BAD_FEW 20       /* a run ends when more were late, and more than BAD_SHARE */
+#define BAD_FEW 20       /* a run ends when more requests, and more than BAD_SHARE, were late */
 #define BAD_SHARE 0.05
-#define COUNTED_STEP 256 /* tokens: the granularity of a limit of prompts' lengths */
-#define EXPERT_SKEW 0.6  /* twin/scenarios/ep144.yaml has its source */
-#define EXPERT_DRIFT 0.1 /* of the same file */
+#define COUNTED_STEP 256 /* tokens: granularity of the limit on prompt lengths */
+#define EXPERT_SKEW 0.6  /* source: twin/scenarios/ep144.yaml */
+#define EXPERT_DRIFT 0.1 /* from the same file */
 #define CONTEXT_TOKENS 131072
 #define QUANTILE 0.99
 
@@ -89,7 +90,7 @@ struct planning {
     void *trace_memory;
     struct load_trace trace;
     struct plan_window window;
-    bool replays; /* the window itself, and no steady mix */
+    bool replays; /* replays the window instead of a steady load */
     struct size_search search;
     struct plan_prompts prompts;
     struct size_growth growth;
@@ -97,11 +98,11 @@ struct planning {
     /* The current run: */
     struct time_spread ttft, ttft_all, tpot;
     struct size_sample sample;
-    struct simulator_source source;        /* its requests pass through next_request */
-    int64_t begin_ns, end_ns, judgable_ns; /* later requests may be in time after the end */
-    uint64_t asked;                        /* that TTFT counts, so far */
+    struct simulator_source source;        /* wrapped by next_request */
+    int64_t begin_ns, end_ns, judgable_ns; /* later requests could still be in time after the end */
+    uint64_t asked;                        /* requests so far that TTFT counts */
     uint64_t late, slow;
-    bool enough; /* the rest of it would tell nothing new */
+    bool enough; /* the rest of the run cannot change the result */
 };
 
 /* ---- options ---- */
@@ -142,7 +143,8 @@ static enum status solve_lengths(const struct size_options *options, bool storag
     return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
 }
 
-/* A trace is replayed, unless a rate is given: then a steady mix has its means. */
+/* Reads the load's means. A trace is replayed unless a rate is given: then a steady load has its
+ * means. */
 static enum status read_means(struct planning *plan, struct error *error) {
     const struct plan_values *values = plan->values;
     struct size_options *options = &plan->found.options;
@@ -161,13 +163,14 @@ static enum status read_means(struct planning *plan, struct error *error) {
     plan->replays = values->trace && values->rate == 0;
     if (status || plan->replays) return status;
     load->rate = values->rate;
-    load->dry_share = 0; /* a steady mix has amounts stored, and no common blocks */
+    load->dry_share = 0; /* a steady load has stored amounts and no shared blocks */
     status = solve_lengths(options, true, &lengths, error);
     if (!status) plan_load_draw(&lengths, options->seed, &plan->prompts);
     return status;
 }
 
-/* Where one prompt in a hundred cannot be in time on an empty rank, TTFT counts those that can. */
+/* If one prompt in a hundred is too long for the TTFT limit on an idle rank, TTFT counts only those
+ * that can meet it. */
 static enum status plan_program_read_load(struct planning *plan, struct error *error) {
     struct size_options *options = &plan->found.options;
     struct size_load *load = &options->load;
@@ -184,7 +187,7 @@ static enum status plan_program_read_load(struct planning *plan, struct error *e
     if (status || load->long_prompt[1] <= reach->tokens) return status;
     uint32_t counted = reach->tokens / COUNTED_STEP * COUNTED_STEP;
     double share = spread_below(&plan->prompts.lengths, counted);
-    if (share == 0) return STATUS_OK; /* no fleet can; the units have the reasons */
+    if (share == 0) return STATUS_OK; /* no fleet can meet it; the units have the reasons */
     load->counted_prompt = counted;
     load->counted_share = share;
     for (int storage = 0; storage < 2; storage++)
@@ -236,7 +239,7 @@ static void plan_program_receive_first(void *context, const struct simulator_end
     plan->enough |= is_bad(plan->late, &plan->ttft);
 }
 
-/* Standing requests count, too: in a short window the others are those with short answers. */
+/* Requests from before the window count, too: in a short window the others have short answers. */
 static void plan_program_receive_end(void *context, const struct simulator_ended *ended) {
     struct planning *plan = context;
     if (ended->failed || ended->answer_tokens < 2 || !plan_program_is_measured(plan, ended->end_ns))
@@ -248,7 +251,7 @@ static void plan_program_receive_end(void *context, const struct simulator_ended
     plan->enough |= is_bad(plan->slow, &plan->tpot);
 }
 
-/* Prompts without a first token are the latest of all. */
+/* Prompts without a first token count as the latest of all. */
 static double ttft_p99(const struct planning *plan) {
     if (plan->ttft.total == 0) return 0;
     double share = QUANTILE * (double)plan->asked / (double)plan->ttft.total;
@@ -268,7 +271,7 @@ static struct size_trial plan_program_verify(const struct planning *plan,
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct simulator_role_counts *counts = &report->roles[role];
         output += (double)counts->output_tokens;
-        if (role == UNIT_DECODE) continue; /* its prompts came computed */
+        if (role == UNIT_DECODE) continue; /* its prompts were computed elsewhere */
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
         computed += (double)counts->computed_tokens;
     }
@@ -452,13 +455,14 @@ static enum status plan_program_show(const struct planning *plan, struct error *
     return status;
 }
 
-/* By how much a fleet missed the limit that it missed most. */
+/* The larger ratio of a p99 latency to its limit. */
 static double missed_by(const struct size_options *options, const struct size_trial *trial) {
     double late = trial->ttft_p99_s / options->ttft_s, slow = trial->tpot_p99_s / options->tpot_s;
     return late > slow ? late : slow;
 }
 
-/* The fleet that came nearest: one that ran, or else a unit that misses a limit. */
+/* Reports failure with the fleet that came nearest: one that ran, or else a unit that misses a
+ * limit. */
 static enum status refuse(const struct plan_found *found, struct error *error) {
     char name[SIZE_TEXT_BYTES] = "none";
     const struct size_fleet *nearest = found->count ? &found->fleets[0] : NULL;

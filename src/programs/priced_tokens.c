@@ -10,7 +10,7 @@
 #include "simulate/scenario/prices.h"
 
 #define ARENA_BYTES ((size_t)4 << 20)
-#define PICOS_OF_MILLION 1e6 /* for one token, where a million cost 1 */
+#define PICOS_OF_MILLION 1e6 /* price of a token if a million cost 1 */
 #define NANOS 1e9
 #define PRICE_MAX ((double)LEDGER_PRICE_MAX / PICOS_OF_MILLION) /* of a million tokens */
 #define NODE_HOUR_MAX 1e6

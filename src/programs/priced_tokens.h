@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A prices file (twin/prices has one, and its form) as the ledger wants it: what a token costs at a
- * time, in whole picos.
+ * Reads a prices file (twin/prices documents the format) for the ledger: the price of a token at a
+ * given time, as an integer of picos (1e-12).
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 
 struct priced_tokens;
 
-/* `name`: a path, or the name of embedded prices. The caller frees the prices. */
+/* `name`: a path, or the name of built-in prices. The caller frees the prices. */
 enum status priced_tokens_read(const char *name, struct priced_tokens **priced_out,
                                struct error *error) MUST_USE;
 
-/* The result is valid as long as `priced`. */
+/* The result points into `priced`. */
 struct ledger_prices priced_tokens_reported(const struct priced_tokens *priced);

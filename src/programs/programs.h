@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The subcommands: program_<name> in programs/<name>.c (programs/<name>_program.c where another
- * room has a <name>.c; `bench` is a room of its own), one row each in main.c. argv[0] is the
+ * room has a <name>.c; `bench` has its own room), one row each in main.c. argv[0] is the
  * subcommand's name. Results go to stdout, everything else to stderr.
  */
 #pragma once
@@ -30,6 +30,6 @@ command_action inspect_cpu, inspect_gpu, inspect_model;
 
 extern const struct option_table inspect_cpu_options, inspect_gpu_options, inspect_model_options;
 
-/* `fathom help --man DIR`, `fathom help --completion bash`: the manual pages and the shell's completion
- * of all programs. argv[0] is "help". Returns the exit code. */
+/* `fathom help --man DIR` and `fathom help --completion bash`: writes manual pages or the shell
+ * completion of all programs. argv[0] is "help". Returns the exit code. */
 int manual_run(int argc, char **argv);

@@ -21,7 +21,7 @@ struct option_field {
     const char *name;
     enum field_type type;
     size_t offset, bytes;
-    uint64_t most; /* of a number; 0: any */
+    uint64_t most; /* maximum of a number; 0: any */
 };
 
 #define NUMBER(of, member, most)                                                                   \
@@ -36,7 +36,7 @@ struct option_field {
 
 #define MEMORY_MAX ((uint64_t)1 << 40)
 
-/* Values behind the options' pointers have lines of their own. */
+/* Values behind pointers in the options have separate lines. */
 static const struct option_field unit_fields[] = {
     NUMBER(unit_options, requests_max, 1 << 20),
     NUMBER(unit_options, page_count, 1 << 28),
@@ -105,7 +105,7 @@ struct head_text {
     FILE *file;
     char *text;
     size_t count;
-    bool bad; /* a text has a line's end in it */
+    bool bad; /* a text contains a line break */
 };
 
 static bool head_open(struct head_text *head) {
@@ -151,7 +151,7 @@ static void recorded_machine_write_fields(struct head_text *head, const struct o
     }
 }
 
-/* Starts the recorder with the head, which is given back. */
+/* Starts the recorder with the head, and frees the head. */
 static enum status start(struct recorder *recorder, struct head_text *head, struct error *error) {
     enum status status = STATUS_OK;
     if (fclose(head->file) || !head->text)
@@ -214,7 +214,7 @@ static uint64_t sum_file(const char *directory, const char *name) {
     return sum;
 }
 
-/* The checksum by which a replay checks that it has the same texts. */
+/* The checksum with which a replay checks that it has the same tokenizer and template. */
 static uint64_t sum_texts(const char *directory, const char *chat_template) {
     const uint64_t sums[] = {
         sum_file(directory, "tokenizer.json"), sum_file(directory, "tokenizer_config.json"),
@@ -258,7 +258,7 @@ enum status recorded_machine_gateway(const struct recorded_values *values,
 
 /* ---- reading a head ---- */
 
-/* The value of a line; false: there is none. */
+/* Finds the value of a line. Returns false if there is none. */
 static bool find(struct bytes head, const char *name, struct bytes *value_out) {
     size_t length = strlen(name);
     for (size_t at = 0; at < head.count;) {
@@ -314,7 +314,7 @@ static void *keep_blob(struct recorded_machine *recorded, size_t bytes) {
     return recorded->blobs[recorded->blob_count++] = blob;
 }
 
-/* `bytes` 0: any number of them. *out stays NULL if there is no such line. */
+/* Reads bytes. `bytes` 0: any number. *out stays NULL if there is no such line. */
 static enum status read_blob(struct recorded_machine *recorded, struct bytes head, const char *name,
                              size_t bytes, const void **out, struct error *error) {
     struct bytes value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recordings of machines (host/process/recording/recorder.h), as programs make them and run them again: the
- * options of --record, and the head of a recording, which describes how its machine was created.
- * The head is text: a line "name value" for each field of the machine's options, with bytes in
- * hexadecimal digits. A field that is zero, or NULL, has no line.
+ * Recordings of gateway and unit machines (host/process/recording/recorder.h), and their replay:
+ * the options of --record, and a recording's head, which describes how its machine was created.
+ * The head is text: one line "name value" per field of the machine's options. Bytes are in
+ * hexadecimal digits. Fields that are zero or NULL have no line.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct recorded_values {
     bool prompts;
 };
 
-/* Rows for an option table of `owner`, which has a struct recorded_values `record`. */
+/* Rows for an option table of struct `owner` with a member struct recorded_values `record`. */
 #define RECORDED_OPTIONS(owner)                                                                    \
     OPTION_ROW("record", OPTION_TEXT, NULL,                                                        \
                "a folder for recordings of all machines' input and output, for `fathom replay`. "  \
@@ -36,34 +36,34 @@ struct recorded_values {
                    .offset = offsetof(owner, record.prompts), .needs = "record",                   \
                    .group = OPTION_GROUP_TUNING)
 
-/* The recorder of a unit of so many ranks, or NULL if none is wanted. `model` names it. */
+/* The recorder of a unit with that many ranks; NULL without --record. `model`: the model's name. */
 enum status recorded_machine_unit(const struct recorded_values *values,
                                   const struct unit_options *options, uint32_t ranks,
                                   const char *model, struct recorder **recorder_out,
                                   struct error *error) MUST_USE;
 
-/* Likewise for a gateway; without prompts it is NULL, too, and logs a line. Call this before the
- * gateway is created: create it with *accounts_out, which has the recording's salts (NULL: it has
- * no accounts); the caller frees it. `model` is the directory of its tokenizer and chat template,
- * `chat_template` another template. */
+/* The recorder of a gateway. If prompts are not to be recorded, it is NULL, too, and a line is
+ * logged. Call this first and create the gateway with *accounts_out, which has the recording's
+ * salts (NULL: no accounts). The caller frees it. `model`: the directory of tokenizer and chat
+ * template; `chat_template`: another template. */
 enum status recorded_machine_gateway(const struct recorded_values *values,
                                      const struct gateway_options *options, const char *model,
                                      const char *chat_template, struct recorder **recorder_out,
                                      struct record_accounts **accounts_out,
                                      struct error *error) MUST_USE;
 
-/* A machine made anew. */
+/* A machine created again from a recording. */
 struct recorded_machine {
     bool is_gateway;
     struct machine machine;
     struct lazy_memory memory;
     struct model_text text;
-    void *blobs[8]; /* of its options */
+    void *blobs[8]; /* memory of its options */
     uint32_t blob_count;
 };
 
-/* By a recording's head. `model` NULL: the directory that it names. Zeros before; to be closed also
- * after a failure. */
+/* Creates the machine that a recording's head describes. `model` NULL: the directory in the head.
+ * `out` must be zeroed before the call, and closed even after a failure. */
 enum status recorded_machine_open(struct bytes head, const char *model,
                                   struct recorded_machine *out, struct error *error) MUST_USE;
 void recorded_machine_close(struct recorded_machine *recorded);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom replay: runs recorded machines again (`serve --record DIR`). Each is created as it was, is
- * given the same records at the same times, and must put out the same records, byte for byte.
+ * fathom replay: runs recorded machines again (`serve --record DIR`). Each machine is created with
+ * the same options, gets the same records at the same times, and must output the same records, byte
+ * for byte.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ const struct option_table replay_options = {
 };
 
 struct replay {
-    const char *name; /* of the file, without its folder */
+    const char *name; /* the file's name without its folder */
     struct recording recording;
     struct recorded_machine machine;
     struct recording_names *names;
@@ -50,7 +51,7 @@ struct replay {
     int64_t first_ns;    /* of the first call */
 };
 
-/* Says at which record, and why. */
+/* Sets an error that names the record and the difference. */
 static enum status replay_differs(const struct replay *replay, const struct recording_entry *entry,
                                   const struct record *recorded, const struct error *difference,
                                   struct error *error) {

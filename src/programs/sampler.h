@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What `generate` and `chat` share in choosing tokens: the options for penalties, biases, min-p and
- * the least length, and the tokens so far, which penalties look at.
+ * Sampling for `generate` and `chat`: the options for penalties, logit biases, min-p and the
+ * minimum length, and the history of tokens that penalties need.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct sampler_values {
     const char *logit_bias;
 };
 
-/* Rows for an option table; its values, of the type TYPE, must have a member `sampler`. */
+/* Rows for an option table of values of type TYPE, which must have a member `sampler`. */
 #define SAMPLER_OPTIONS(TYPE)                                                                      \
     OPTION_ROW("min-p", OPTION_NUMBER, "0",                                                        \
                "sample from tokens with at least this share of the likeliest token's probability", \
@@ -46,24 +46,24 @@ struct sampler {
     uint32_t token_count, token_capacity, prompt_count;
     float *adjusted, *scratch; /* [vocab], [2 * vocab] */
     uint32_t bias_count, stop_count;
-    struct token_bias biases[LIMIT_ROW_BIASES]; /* [bias_count] of --logit-bias, then [stop_count]
-                                                 * of tokens that would end the answer too early */
+    struct token_bias biases[LIMIT_ROW_BIASES]; /* [bias_count] from --logit-bias, then [stop_count]
+                                                 * that forbid stop tokens below min-tokens */
 };
 
-/* Room for so many tokens of prompt and answer; more are chosen without a memory of them. What is
- * left after a failure is for sampler_close too. */
+/* Has room for token_capacity tokens of prompt and answer. Tokens beyond it can be chosen but are
+ * not remembered. Call sampler_close even after a failure. */
 enum status sampler_open(struct sampler *sampler, uint32_t vocab, uint32_t token_capacity,
                          struct error *error) MUST_USE;
 void sampler_close(struct sampler *sampler);
 
-/* Takes the options over; `stops` end an answer. STATUS_INVALID: --logit-bias is wrong. */
+/* Sets the options. `stops`: the tokens that end an answer. STATUS_INVALID: bad --logit-bias. */
 enum status sampler_apply(struct sampler *sampler, const struct sampler_values *values,
                           const uint32_t *stops, uint32_t stop_count, struct error *error) MUST_USE;
 
-/* A new answer to this prompt. */
+/* Begins a new answer to this prompt. */
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);
 
-/* Chooses and remembers the answer's next token, among those in `mask` (sample.h), or all if
- * NULL. A token of the mask is chosen even if biases or min-tokens forbid all of them. */
+/* Chooses and remembers the answer's next token among those in `mask` (sample.h; NULL: all). If
+ * biases or min-tokens forbid all tokens of the mask, the mask wins. */
 uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */,
                         const uint64_t *mask);

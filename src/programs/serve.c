@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom serve: the whole system on this machine: an API server and a chat page, the gateway, and
- * the units that compute. One unit of one rank lives in this process; several ranks, or several
- * units, are processes of their own, which this one starts, looks after and starts again.
+ * the units that compute. A single unit of one rank runs in this process. Several ranks or units
+ * are separate processes, which this one starts, supervises and restarts.
  */
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ const struct option_table serve_options = {
     .option_count = ARRAY_COUNT(serve_rows),
 };
 
-/* All that one server is made of. */
+/* The parts of a server. */
 struct serve_server {
     struct serve_values values;
     struct loop *loop;
@@ -100,7 +100,7 @@ static bool is_apart(const struct serve_values *values) {
     return values->prefill_units || values->decode_units;
 }
 
-/* units_out[UNIT_SUPERVISOR_UNITS_MAX]; their count. */
+/* Writes units_out[UNIT_SUPERVISOR_UNITS_MAX] and returns their count. */
 static uint32_t list_all_units(const struct serve_values *values,
                                struct supervised_unit *units_out) {
     if (!is_apart(values)) return list_units(values, 0, values->units, 0, UNIT_BOTH, units_out);
@@ -110,7 +110,7 @@ static uint32_t list_all_units(const struct serve_values *values,
                       units_out);
 }
 
-/* The gateway alone, and units as children. */
+/* Opens the gateway here, with units as child processes. */
 static enum status open_with_unit_supervisor(struct serve_server *server, struct error *error) {
     const struct serve_values *values = &server->values;
     struct supervised_unit units[UNIT_SUPERVISOR_UNITS_MAX];
@@ -145,7 +145,7 @@ static bool has_unit_supervisor(const struct serve_values *values) {
            values->unit_supervisor.hosts || values->unit_supervisor.hostfile;
 }
 
-/* False: a step is still being computed, and everything must stay until the process ends. */
+/* Returns false if a step is still running: all memory must then stay until the process ends. */
 static bool server_close(struct serve_server *server) {
     unit_supervisor_close(server->unit_supervisor);
     unit_side_leave(&server->unit);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom sim: runs a scenario in the twin (simulate/simulator/simulator.h) and says what it came to. Equal
- * scenarios and seeds give equal texts; what a clock says goes to stderr.
+ * fathom sim: runs a scenario in the simulator (simulate/simulator/simulator.h) and prints the
+ * results. Equal scenarios and seeds give equal output. Wall-clock times go to stderr.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
 
 /* ---- the run ---- */
 
-/* Runs with faults and then without, to find their cost. */
+/* True if the job also runs without faults, to find their cost. */
 static bool compares(const struct sim_job *job) {
     return job->scenario.options.fault_count && !job->against;
 }

@@ -11,7 +11,7 @@
 #include "bench/harness.h"
 
 #define RUN_BYTES_MAX ((size_t)256 << 20)
-#define TREE_BYTES_EACH 64 /* of memory for a byte of JSON, at most */
+#define TREE_BYTES_EACH 64 /* upper bound of memory per byte of JSON */
 
 struct against_seen { /* seconds; of the real run's clients, or of the simulator's */
     double *first, *token;
@@ -21,7 +21,7 @@ struct against_seen { /* seconds; of the real run's clients, or of the simulator
 };
 
 struct sim_against {
-    void *memory; /* of the tree, and of blocks */
+    void *memory; /* holds the tree and the blocks */
     struct arena arena;
     struct simulator_request *requests; /* [count], by arrival */
     size_t count, given;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the windows before taught is used by the next ones: the twin's decode steps take longer than
- * a clock says that is asked about equal ranks, since contexts differ. Before the first window a
- * short one runs for that, of which nothing else is kept, unless the scenario says what is to be
- * assumed.
+ * Each window uses a correction learned from earlier windows: simulated decode steps take longer
+ * than the step clock predicts for equal ranks, since contexts differ. A short window runs before
+ * the first one, only to learn this, unless the scenario gives the value to assume.
  */
 #include "programs/sim_day.h"
 
@@ -17,15 +16,15 @@
 struct day_job {
     struct scenario *scenario;
     struct day_outcome *outcome;
-    struct outcome *window; /* of the last one that ran */
+    struct outcome *window; /* of the latest window */
     struct simulator_options window_options;
-    struct lazy_memory memory; /* memory of windows, used again by the next one. Its old content
-                                * has no meaning */
+    struct lazy_memory memory; /* of windows; each one reuses it. Its old content has no
+                                * meaning */
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
-    double stretch;           /* simulated decode steps divided by the clock's, of the window
-                               * before */
-    double short_s;           /* day_short_seconds, likewise */
+    double stretch;           /* time of simulated decode steps divided by the clock's, in the
+                               * previous window */
+    double short_s;           /* day_short_seconds of the previous window */
     bool verbose;
 };
 
@@ -47,8 +46,8 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
     return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
 }
 
-/* Memory that is used again costs no page faults. Windows differ in the number of prefill units,
- * which are at the end of it. */
+/* Reused memory costs no page faults. Windows differ in the number of prefill units, which are at
+ * its end. */
 static bool sim_day_take_memory(struct day_job *job, size_t bytes) {
     if (job->memory.start && job->memory.bytes >= bytes) return true;
     lazy_memory_free(&job->memory);
@@ -57,7 +56,7 @@ static bool sim_day_take_memory(struct day_job *job, size_t bytes) {
     return job->memory.start != NULL;
 }
 
-/* The acceptance of the decode units' drafts; 0: they do not draft, or choose by themselves. */
+/* The acceptance rate of the decode units' drafts; 0: they do not draft, or choose adaptively. */
 static double acceptance(const struct scenario *scenario) {
     bool always = scenario->options.kinds[1].speculate == SPECULATE_ALWAYS;
     return always ? scenario->options.model->mtp_acceptance : 0;
@@ -96,7 +95,7 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     return status;
 }
 
-/* Afterwards the scenario's options are the fleet's again. */
+/* Runs a window. Afterwards the scenario's options are the whole fleet's again. */
 static enum status live_window(struct day_job *job, const struct day_segment *segment, bool whole,
                                struct error *error) {
     struct simulator_options fleet = job->scenario->options;
@@ -105,7 +104,7 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     enum overlap_kind overlap = decode_overlap(job->scenario);
     double rate = segment->output_rate / segment->decode_units; /* of a unit */
     double ends =
-        rate / decode->ranks / job->outcome->lengths.answer_mean; /* of a rank, a second */
+        rate / decode->ranks / job->outcome->lengths.answer_mean; /* requests per rank and second */
     double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv, rate,
                                    job->stretch, acceptance(job->scenario)) +
                       job->short_s * ends;
@@ -127,8 +126,8 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
 
 #define LEARN_S 1 /* some twenty decode steps; settling takes as long before */
 
-/* How a window begins follows from the one before. The first has none: it runs twice, once for a
- * short time. */
+/* A window's initial state follows from the previous one. The first window has none, so it runs
+ * twice, the first time briefly. */
 static enum status learn_start(struct day_job *job, const struct day_segment *segment,
                                struct error *error) {
     struct day_options *day = &job->scenario->load.day;
@@ -151,8 +150,8 @@ static bool sim_day_is_alike(const struct day_segment *segment, const struct day
            other->output_rate <= segment->output_rate * (1 + ALIKE);
 }
 
-/* The window's load is the mean over the segments that it represents: the segment with the least
- * load that has no window yet, and those like it. */
+/* The window's load is the mean over its segments: the one with the least load that has no window
+ * yet, and those with similar loads. */
 static struct day_segment shared_segment(const struct day_segment *segments, uint32_t count,
                                          const bool *done, uint32_t least) {
     struct day_segment shared = segments[least];
@@ -201,7 +200,7 @@ static enum status live_day(struct day_job *job, struct error *error) {
     return STATUS_OK;
 }
 
-/* The segment with that hour: as a sample, and whole. */
+/* Runs the segment with that hour, as a sample and with all units. */
 static enum status live_hour(struct day_job *job, double hour, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);

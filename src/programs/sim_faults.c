@@ -15,7 +15,7 @@ enum status sim_faults_listen(struct sim_faults *faults, struct outcome *outcome
     return STATUS_OK;
 }
 
-/* The scenario from its beginning, which nothing befalls and which tells only ends. */
+/* Restarts the scenario without faults. It only reports the ends of requests. */
 static enum status begin_again(struct sim_faults *faults, struct scenario *calm,
                                const struct load_trace *trace, struct error *error) {
     struct arena arena;

@@ -46,7 +46,7 @@ static enum status no_such(const char *key, struct bytes name, struct error *err
                      (int)(name.count < 80 ? name.count : 80), name.data, known);
 }
 
-/* A path as the scenario's file means it. */
+/* Resolves a path relative to the scenario's file. */
 static enum status sim_files_path_of(const struct sim_files *files, struct bytes name,
                                      char path[PATH_BYTES], struct error *error) {
     bool absolute = name.count && name.data[0] == '/';

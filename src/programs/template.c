@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom template: the prompt that a chat template makes of a request, byte for byte as
- * `transformers` renders it, or its token ids. Nothing is brought into the template's shape here,
- * as a server does (serving/text/chat_values.h): what the request holds reaches the template as it
- * stands. With --jsonl one request and one answer a line, for comparing many (`./dev templates`).
+ * fathom template: renders a request with a chat template, byte for byte like `transformers`, and
+ * prints the prompt or its token ids. Unlike in a server (serving/text/chat_values.h), the template
+ * gets the request's values unchanged. --jsonl reads one request and prints one result per line, to
+ * compare many (`./dev templates`).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -66,7 +66,7 @@ struct template_session {
     struct template_values values;
     struct model_text chat, words; /* the template; the tokenizer */
     struct model_prompt prompt;
-    struct lazy_memory memory; /* of one request */
+    struct lazy_memory memory; /* for one request */
     struct arena arena;
     struct error error;
 };
@@ -93,7 +93,7 @@ static void add(struct template_request *request, const char *name, struct value
     request->variables[request->variable_count++] = (struct jinja_variable){bytes_of(name), value};
 }
 
-/* An array. One that is absent or null is none, and still defined. */
+/* Adds an array. If it is absent or null, the variable is None but defined. */
 static enum status template_add_list(struct template_session *session,
                                      struct template_request *request, const char *name) {
     const struct tree *list = tree_member(request->root, name);
@@ -143,7 +143,7 @@ static enum status template_add_given(struct template_session *session,
     return STATUS_OK;
 }
 
-/* The variables that `transformers` gives a template. */
+/* Sets the variables that `transformers` passes to a template. */
 static enum status read_variables(struct template_session *session,
                                   struct template_request *request) {
     const struct tree *given = tree_member(request->root, "chat_template_kwargs"), *member;
@@ -177,7 +177,8 @@ static enum status read_variables(struct template_session *session,
 
 /* ---- one request ---- */
 
-/* The request's own, in lines of JSON, or the model's; of two the one for requests with tools. */
+/* Chooses the template: the request's own (--jsonl) or the model's. If the model has two, requests
+ * with tools use the one for tools. */
 static enum status choose_program(struct template_session *session, const struct tree *root,
                                   const struct jinja_program **out) {
     const struct tree *own = tree_member(root, "template"), *tools = tree_member(root, "tools");

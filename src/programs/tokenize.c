@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom tokenize, fathom detokenize: text to token ids and back, with the tokenizer of a model
- * directory (of which only tokenizer.json is read). One text from the command line or standard
- * input, or, with --jsonl, one JSON object a line each way.
+ * fathom tokenize and fathom detokenize: text to token ids and back, with the tokenizer.json of a
+ * model directory. The input is one text from the command line or standard input. With --jsonl,
+ * input and output are one JSON object per line.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -69,13 +69,13 @@ const struct option_table detokenize_options = {
     .positional_max = 1,
 };
 
-/* All that one run needs. The work areas grow with the largest line. */
+/* The state of one run. Its buffers grow with the longest line. */
 struct session {
     struct tokenize_values values;
     bool encodes;                 /* text to ids */
     struct model_text model_text; /* no template */
     struct tokenizer_scratch *scratch;
-    size_t text_bytes_max; /* that scratch is made for */
+    size_t text_bytes_max; /* for which scratch was sized */
     void *scratch_memory, *tree_memory, *out_memory;
     size_t tree_bytes, out_bytes;
     struct error error;
@@ -253,7 +253,7 @@ static enum status tokenize_run_lines(struct session *session) {
         number++;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
         status = run_line(session, (struct bytes){line, (size_t)length});
-        fflush(stdout); /* a program that asks line by line reads each answer at once */
+        fflush(stdout); /* a program on the other end may wait for this line */
         if (!status) continue;
         struct error reason = session->error;
         error_set(&session->error, status, "standard input, line %zu: %.400s", number, reason.text);

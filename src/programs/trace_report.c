@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom trace report: what a trace (host/engine/trace.h) says about overlap, per stage and in all.
+ * fathom trace report: the overlap in a trace (host/engine/trace.h), per stage and in total.
  *
  *   work      time in a stage without its wait
- *   exposed   time in which a stage waited for a transfer
+ *   exposed   time during which a stage waited for a transfer
  *   transfer  time in which transfers were on the link, each counted
- *   hidden    the share of transfer that no stage waited for: the overlap's efficiency
+ *   hidden    the share of transfer time without a waiting stage: the overlap's efficiency
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "programs/programs.h"
 
 #define TRACE_BYTES_MAX ((size_t)4 << 30)
-#define LINE_BYTES_MAX 4096 /* of an event, as trace_write prints them */
+#define LINE_BYTES_MAX 4096 /* of an event line from trace_write */
 #define RANKS 1024
 #define US_DIGITS 12 /* of sums of microseconds */
 
@@ -75,7 +75,7 @@ static bool read_stage(const struct tree *name, struct trace_report_event *event
     return false;
 }
 
-/* False: not an event of ours, like the names of rows. */
+/* Returns false if it is no event of a stage, such as the name of a row. */
 static bool read_event(const struct tree *root, struct trace_report_event *event) {
     struct bytes phase;
     if (!tree_get_string(tree_member(root, "ph"), &phase) || phase.count != 1) return false;
@@ -117,7 +117,7 @@ static enum status trace_report_read_line(struct bytes line, size_t number,
     struct trace_report_event event = {.phase = 0};
     if (line.count && line.data[line.count - 1] == ',') line.count--;
     if (line.count == 0 || line.data[0] != '{' || line.data[line.count - 1] != '}')
-        return STATUS_OK; /* the frame around the events */
+        return STATUS_OK; /* a line around the events */
     if (line.count > LINE_BYTES_MAX)
         return error_set(error, STATUS_INVALID, "line %zu is longer than an event of a trace",
                          number);
@@ -163,7 +163,7 @@ static void print_sum(struct json_print *print, const struct stage_sum *sum) {
                       sum->work_us, sum->exposed_us, sum->transfer_us);
 }
 
-/* A line of the table: means over the ranks. */
+/* Prints a line of the table, with means over the ranks. */
 static void say_sum(const struct json_print *print, const struct stage_sum *sum, double ranks) {
     json_print_say(print, " %12.3f %12.3f %12.3f", sum->work_us * 1e-3 / ranks,
                    sum->exposed_us * 1e-3 / ranks, sum->transfer_us * 1e-3 / ranks);

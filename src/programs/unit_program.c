@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom unit: a unit in processes of its own: the unit machine and its engines, without clients.
- * It connects to a gateway, and comes back to it for ever. Several ranks are a job, and this
- * process then their supervisor.
+ * fathom unit: runs a unit (the unit machine and its engines) in separate processes, without
+ * clients. It connects to gateways and always reconnects. Several ranks form a job, and this
+ * process is then their supervisor.
  */
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +101,7 @@ struct unit_process {
     struct unit_supervisor *unit_supervisor;
 };
 
-/* Now the supervisor may expect signs of life. */
+/* From now on the supervisor may expect heartbeats. */
 static void unit_program_say_ready(void *context, const char *const *urls) {
     heartbeat_set(HEARTBEAT_IDLE);
 }
@@ -120,7 +120,7 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
                                      .by_step = strcmp(values->kv_push, "step") == 0};
 }
 
-/* The services of a rank other than 0 for its pages and its masks, in addition to its steps. */
+/* The services of a rank other than 0, in addition to its steps: KV pages and grammar masks. */
 struct rank_services {
     struct model_run_values run;
     struct rank_job_values job;
@@ -193,8 +193,8 @@ static bool is_instance(const char *text) {
            strspn(text, "0123456789abcdef") == UNIT_INSTANCE_DIGITS;
 }
 
-/* Replaces an interface's name by its address, so that one command line can serve many machines.
- * Returns false after printing that it has none. */
+/* Replaces an interface's name by its address, so that many machines can use one command line.
+ * Returns false after printing that the interface has no address. */
 static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
     static char found[64];
     const char *text = values->kv_listen;
@@ -249,8 +249,8 @@ static enum status unit_program_process_run(struct unit_process *process, struct
     return loop_run(process->loop, &parts, error);
 }
 
-/* Several ranks, or one elsewhere, started by a person: they run as a job under a supervisor, which
- * is this process. */
+/* For several ranks, or one on another host, started by a user: runs them as a job. This process is
+ * their supervisor. */
 static enum status process_supervise(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};

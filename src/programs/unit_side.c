@@ -13,9 +13,9 @@
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
 
-#define PROMPTS_BYTES ((size_t)1 << 30)          /* for the prompts held, among ranks */
-#define STORAGE_QUEUE_BYTES ((uint64_t)64 << 20) /* of blocks that wait to be written, likewise */
-#define STORAGE_SEGMENTS 16 /* of each rank in --kv-disk: as many as one rank alone makes of it */
+#define PROMPTS_BYTES ((size_t)1 << 30)          /* for prompts in memory, divided among ranks */
+#define STORAGE_QUEUE_BYTES ((uint64_t)64 << 20) /* of blocks waiting to be written, divided, too */
+#define STORAGE_SEGMENTS 16 /* per rank in --kv-disk: as many as with a single rank */
 
 bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out) {
     if (values->max_batch_tokens >= values->max_batch_rows + KV_BLOCK_TOKENS) return false;
@@ -128,7 +128,7 @@ void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engi
 }
 
 static uint64_t unit_side_share(uint64_t whole, uint64_t ranks) {
-    return whole && whole < ranks ? 1 : whole / ranks; /* not 0, which would mean no limit */
+    return whole && whole < ranks ? 1 : whole / ranks; /* 0 would mean no limit */
 }
 
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks) {
@@ -149,14 +149,14 @@ static uint32_t unit_side_memory_blocks(const struct unit_side_values *values, u
     return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
-/* All ranks have blocks of the same size, and so the same number of parts. */
+/* All ranks have the same block size, so the same number of parts. */
 static uint32_t load_parts(const struct unit_side *side) {
     const struct kv_store *store = side->kv_ranks ? kv_ranks_store(side->kv_ranks) : NULL;
     bool overlaps = strcmp(side->values->kv_overlap, "on") == 0;
     return store && overlaps ? kv_store_load_parts(store) : 0;
 }
 
-/* Each start is another instance, also of a unit that was named. */
+/* Each start is a new instance, even if the unit has a name. */
 static uint64_t choose_instance(const struct unit_side_values *values) {
     const uint64_t random_bits = ((uint64_t)1 << (64 - 4 * UNIT_INSTANCE_DIGITS)) - 1;
     uint64_t instance;
@@ -210,8 +210,8 @@ static enum status unit_side_open_units(struct unit_side *side, struct error *er
     arena_over(&arena, side->memory.start, bytes);
     enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
     if (status) return status;
-    /* Widened only now: otherwise the start of each table takes a large page, which takes
-     * seconds at 144 ranks, without a sign of life of rank 0. */
+    /* Huge pages are enabled only now. Otherwise the start of each table would take one, which
+     * takes seconds at 144 ranks, without a heartbeat of rank 0. */
     if (ranks > 1) lazy_memory_widen(&side->memory);
     return recorded_machine_unit(side->record, &unit, ranks, side->directory, &side->recorder,
                                  error);
@@ -222,8 +222,8 @@ static void unit_side_notify_unit(void *context, const struct record *record) {
     loop_notify_unit(side->loop, record);
 }
 
-/* The rank may still live, and the outcome of the requests sent to it is unknown: the unit ends and
- * starts again. */
+/* The rank may still be alive, and the outcome of requests sent to it is unknown. Therefore the
+ * unit ends and restarts. */
 static void lose_rank(void *context, const struct error *error) {
     struct unit_side *side = context;
     loop_end(side->loop, STATUS_GONE, error);

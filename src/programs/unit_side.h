@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a program that runs a unit is made of: its options, the engines of its ranks and the
- * unit machine. `fathom serve` has one in its own process, `fathom
- * unit` behind a wire.
+ * The unit's part of a program: its options, the engines of its ranks and the unit machine. `fathom
+ * serve` runs a unit in its own process; `fathom unit` connects one to gateways over the wire.
  */
 #pragma once
 
@@ -23,12 +22,12 @@ struct unit_side_values {
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
-    const char *instance; /* hexadecimal digits of a start that a supervisor named; NULL: none */
+    const char *instance; /* id of this start in hexadecimal, set by a supervisor; NULL: none */
 };
 
 #define UNIT_INSTANCE_DIGITS 12 /* of 16 */
 
-/* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
+/* Rows for an option table of struct `owner` with a member struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \
     OPTION_ROW("kv-memory", OPTION_BYTES, "1GiB",                                                  \
                "memory for a unit's KV cache, of all its ranks together",                          \
@@ -171,40 +170,40 @@ struct unit_side {
     const char *directory; /* the checkpoint's */
 };
 
-/* Returns true after printing that the values exclude each other. */
+/* Returns true, after printing an error, if options contradict each other. */
 bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out);
 
-/* Requests that a rank holds, waiting and running. */
+/* The most requests that a rank holds, waiting and running. */
 uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
 
-/* The share of the unit's KV storage of each of `ranks` ranks. */
+/* The options of one rank's share of the unit's KV storage, divided among `ranks` ranks. */
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
 
-/* Names the pages of a rank's model, which must outlive them. */
+/* Sets the KV pages in `kv` to those of the rank's model, which must outlive `kv`. */
 void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
 
-/* For the model on each rank. */
+/* Sets the options of the model on each rank. */
 enum status unit_side_options(const struct model_run_values *run, const struct rank_job_values *job,
                               const struct unit_side_values *values,
                               struct model_options *options_out, struct error *error) MUST_USE;
 
-/* Who makes the masks of a rank's constrained answers, of `ranks` ranks. */
+/* Opens the worker that computes grammar masks for one of `ranks` ranks. */
 enum status unit_side_open_grammar_mask_worker(const struct model_run_values *run,
                                                const struct unit_side_values *values,
                                                uint64_t ranks, const struct engine *engine,
                                                struct grammar_mask_worker **grammar_mask_worker_out,
                                                struct error *error) MUST_USE;
 
-/* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
- * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */
+/* Loads the model on all ranks and creates the unit, for prefill, decode, or both. Uses only host,
+ * control, seconds_max and bytes_per_second of `kv`. The values must outlive `side`. */
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
                            const struct recorded_values *record, enum unit_role role,
                            const struct kv_ranks_options *kv, struct loop *loop,
                            struct error *error) MUST_USE;
-/* Call it before the loop closes: ends transfers and the KV storage. */
+/* Ends transfers and the KV storage. Call it before the loop closes. */
 void unit_side_leave(struct unit_side *side);
-/* Also of one that was not opened, or failed to. */
+/* Also allowed on a zeroed struct, and after unit_side_open failed. */
 void unit_side_close(struct unit_side *side);
 
 /* Fills in the unit, its engine and their context. */

@@ -30,10 +30,10 @@ struct unit_supervisor {
     struct supervisor *supervisor;
     char address[PATH_MAX];
     struct host_list list;
-    bool hosts; /* they were named: the list holds */
+    bool hosts; /* hosts were given: `list` is valid */
     char shell[256];
     const char *shell_words[SHELL_WORDS_MAX + 1], *agent_options[5];
-    bool has_keys; /* gateway and units have some of their own, in `files` */
+    bool has_keys; /* gateway and units have generated keys, in `files` */
     struct wire_keys keys;
     struct unit_host_file files[KEY_FILES];
     struct supervised_unit units[UNIT_SUPERVISOR_UNITS_MAX];
@@ -52,7 +52,7 @@ static char *next(struct arguments *arguments) {
     return arguments->texts + arguments->count * ARGUMENT_BYTES;
 }
 
-/* Keeps the text of `bytes` bytes that was written to next(). */
+/* Appends the text of `bytes` bytes that was written to next(). */
 static void unit_supervisor_keep(struct arguments *arguments, size_t bytes) {
     check(bytes < ARGUMENT_BYTES);
     arguments->list[arguments->count] = next(arguments);
@@ -62,7 +62,7 @@ static void unit_supervisor_keep(struct arguments *arguments, size_t bytes) {
 #define ADD(arguments, ...)                                                                        \
     unit_supervisor_keep(arguments, (size_t)snprintf(next(arguments), ARGUMENT_BYTES, __VA_ARGS__))
 
-/* Options of a unit that the supervisor sets, instead of passing its own values on. */
+/* True for options of a unit that the supervisor sets instead of passing on its own values. */
 static bool unit_supervisor_is_own(const char *name) {
     static const char *const names[] = {"connect",   "board",        "config",       "threads",
                                         "trace",     "weights-unit", "ranks",        "role",
@@ -177,15 +177,15 @@ static enum status read_hosts(struct unit_supervisor *unit_supervisor, struct er
         status =
             host_list_parse_slurm(bytes_of(nodes), bytes_of(tasks), &unit_supervisor->list, error);
     unit_supervisor->hosts =
-        unit_supervisor->list.count > 1; /* one node is this one, however it counts tasks */
+        unit_supervisor->list.count > 1; /* a single node is this one, however many tasks it has */
     return status;
 }
 
-/* Without --unbuffered srun delays incomplete lines until there is 1 KiB. The agent that it
- * starts starts ranks, which may use all CPUs of the allocation. */
+/* Without --unbuffered, srun delays incomplete lines until there is 1 KiB. The agent's ranks may
+ * use all CPUs of the allocation. */
 #define SLURM_SHELL "srun --unbuffered --overlap --cpu-bind=none -N1 -n1 -w"
 
-/* "ssh -o BatchMode=yes", in words. */
+/* Splits the remote shell's command, such as "ssh -o BatchMode=yes", into words. */
 static enum status read_shell(struct unit_supervisor *unit_supervisor, struct error *error) {
     const struct unit_supervisor_values *values = unit_supervisor->options.unit_supervisor;
     bool slurm = unit_supervisor->hosts && !values->hosts && !values->hostfile;
@@ -205,7 +205,7 @@ static enum status read_shell(struct unit_supervisor *unit_supervisor, struct er
     return error_set(error, STATUS_INVALID, "--remote-shell is empty");
 }
 
-/* Units connect from other hosts: both sides get keys, which no one else has. */
+/* Generates secret keys for gateway and units, as units connect from other hosts. */
 static enum status make_keys(struct unit_supervisor *unit_supervisor, struct error *error) {
     static const char *const names[KEY_FILES] = {"unit.secret", "gateway.public"};
     char own[PATH_MAX], units[PATH_MAX], path[PATH_MAX + 16], allowed[PATH_MAX + 16];
@@ -227,7 +227,7 @@ static enum status make_keys(struct unit_supervisor *unit_supervisor, struct err
     return wire_keys_open(path, allowed, NULL, &unit_supervisor->keys, error);
 }
 
-/* Sets the address that units connect to: the option's, a socket in the supervisor's folder, or
+/* Sets the address to which units connect: the option's, a socket in the supervisor's folder, or
  * this host's address. */
 static enum status set_address(struct unit_supervisor *unit_supervisor, struct error *error) {
     const struct unit_supervisor_values *values = unit_supervisor->options.unit_supervisor;
@@ -252,7 +252,7 @@ static enum status set_address(struct unit_supervisor *unit_supervisor, struct e
     return make_keys(unit_supervisor, error);
 }
 
-/* A rank's needs on a host. */
+/* The requirements of a rank that an agent checks on its host. */
 static struct agent_check what_is_needed(const struct unit_supervisor *unit_supervisor) {
     const struct unit_supervisor_options *options = &unit_supervisor->options;
     struct agent_check check = {.redundant = (uint32_t)options->job->redundant,

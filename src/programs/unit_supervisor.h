@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The units of a program that starts them itself: `fathom serve` with several ranks or units, and
- * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/agent/supervisor, with the
- * options that its parent was given, and packed weights that outlive it.
+ * Starts the units of `fathom serve` with several ranks or units, and the ranks of `fathom unit`.
+ * Each is a `fathom unit` process under host/process/agent/supervisor. It gets the options of its
+ * parent, and its packed weights outlive it.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct unit_supervisor_values {
     const char *hosts, *hostfile, *remote_shell, *interface;
 };
 
-/* Rows for an option table of `owner`, which has a struct unit_supervisor_values
+/* Rows for an option table of struct `owner` with a member struct unit_supervisor_values
  * `unit_supervisor`. */
 #define UNIT_SUPERVISOR_OPTIONS(owner)                                                             \
     OPTION_ROW(                                                                                    \
@@ -53,11 +53,11 @@ struct unit_supervisor_values {
 struct supervised_unit {
     uint32_t ranks;
     enum unit_role role;
-    const char *kv_listen; /* where other units reach its KV pages; NULL: they do not */
+    const char *kv_listen; /* address at which other units reach its KV pages; NULL: none */
 };
 
 struct unit_supervisor_options {
-    const struct option_table *table; /* the units get its values for the options that they have */
+    const struct option_table *table; /* the units inherit its values */
     const void *values;
     const struct unit_supervisor_values *unit_supervisor;
     const struct rank_job_values *job;
@@ -65,9 +65,9 @@ struct unit_supervisor_options {
     uint32_t unit_count;
     const struct log_values *log;
     const char *model;     /* a directory; NULL: the embedded model */
-    uint64_t kv_bytes;     /* of each unit's KV pages */
-    uint64_t threads;      /* of each rank; 0: an even share of the CPUs */
-    int64_t finish_ns_max; /* that its units take to end; 0: they have nothing left to finish */
+    uint64_t kv_bytes;     /* KV pages of each unit */
+    uint64_t threads;      /* per rank; 0: an even share of the CPUs */
+    int64_t finish_ns_max; /* units' time to finish requests; 0: there are none */
     const char *address;   /* NULL: `wire` in the supervisor's folder */
 };
 
@@ -76,16 +76,16 @@ struct unit_supervisor_options {
 enum status unit_supervisor_check_device(const struct unit_supervisor_values *values,
                                          const char *device, struct error *error) MUST_USE;
 
-/* A supervisor that gives up ends the loop. */
+/* If the supervisor gives up, it ends the loop. */
 enum status unit_supervisor_open(const struct unit_supervisor_options *options, struct loop *loop,
                                  struct unit_supervisor **unit_supervisor_out,
                                  struct error *error) MUST_USE;
-/* The address and keys for the units' connections. They live as long as the supervisor. */
+/* Sets the address and keys for the units' connections. They live as long as the supervisor. */
 void unit_supervisor_wire(const struct unit_supervisor *unit_supervisor, struct wire_options *wire);
-/* The number of the unit that runs this process, in the supervisor's order; 0: none. `context`:
- * a unit_supervisor. */
+/* The number of the unit that the process `pid` runs, in the supervisor's order; 0: none.
+ * `context`: a struct unit_supervisor. */
 uint32_t unit_supervisor_job_of(void *context, int64_t pid);
-/* Starts the units; they are looked after as long as the loop runs. */
+/* Starts the units. They are supervised as long as the loop runs. */
 void unit_supervisor_start(struct unit_supervisor *unit_supervisor);
-/* Lets them finish, and waits for that. */
+/* Lets the units finish, and waits until they end. */
 void unit_supervisor_close(struct unit_supervisor *unit_supervisor);

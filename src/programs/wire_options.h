@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The options that say how gateway and units prove themselves to each other
- * (host/wire/wire_keys.h).
+ * The options for authentication between gateways and units (host/wire/wire_keys.h).
  */
 #pragma once
 
@@ -13,7 +12,7 @@ struct wire_values {
     struct wire_keys keys; /* the parsed keys */
 };
 
-/* Rows for an option table of `owner`, which has a struct wire_values `wire`. */
+/* Rows for an option table of struct `owner` with a member struct wire_values `wire`. */
 #define WIRE_KEY_OPTIONS(owner)                                                                    \
     OPTION_ROW("wire-key", OPTION_TEXT, NULL,                                                      \
                "this side's secret key file, from fathom keygen; required between machines",       \

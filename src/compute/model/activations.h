@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How exactly a model computes; what each mode rounds is in compute/model/linear.h.
+ * The activation modes: the precision in which a model computes. compute/model/linear.h documents
+ * the rounding of each mode.
  */
 #pragma once
 

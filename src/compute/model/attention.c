@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Multi-head latent attention on the CPU: what stands around the two core forms.
+ * Multi-head latent attention on the CPU, except the two forms of core attention.
  *
- *   q      = q_b(rmsnorm(q_a x)), or q_proj x where there is no q_a; its last rope_dim channels of
- *            each head are rotated
+ *   q      = q_b(rmsnorm(q_a x)), or q_proj x without q_a; the last rope_dim channels of each head
+ *            are rotated
  *   c | kr = kv_a x;  KV row = rmsnorm(c) | rope(kr)
- *   y      = o_proj(core(q, KV rows)), where x is the layer's input after its norm
+ *   y      = o_proj(core(q, KV rows)); x is the layer's input after its norm
  *
- * A layer's KV rows of the batch are written before its core attention starts, so a prompt token
- * finds those of its own chunk in the pages like any others.
+ * The batch's KV rows of a layer are written before its core attention starts. A prompt token thus
+ * reads the rows of its own chunk from the pages, like all others.
  */
 #include "compute/model/attention.h"
 
@@ -27,7 +27,7 @@ static const struct packed_matrix *query_down(const struct pass *pass) {
     return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
 }
 
-/* q_proj takes no ue8m0 scales: like q_b, it is a ColumnParallelLinear in DeepSeek's code. */
+/* q_proj has no ue8m0 scales: like q_b, it is a ColumnParallelLinear in DeepSeek's code. */
 static enum input_kind query_down_kind(const struct pass *pass) {
     const struct packed_matrix *weights = query_down(pass);
     if (pass->model->shape->q_rank) return down_kind(pass, weights);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A layer's attention on the CPU (compute/model/compute.h says what each function does).
+ * A layer's attention on the CPU. compute/model/compute.h documents each function.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Core attention of generated tokens, absorbed form: instead of expanding every latent, the query
- * is taken into the latent space once, and the weighted sum of latents back out of it.
+ * Core attention of generated tokens, absorbed form. Instead of expanding every latent, it projects
+ * the query into the latent space, and projects the weighted sum of latents back.
  *
  *   q'[h] = W_k[h]^T q_nope[h];  score = scale * (q'[h].c[t] + q_pe[h].k_pe[t])
  *   u[h]  = sum_t p[t] c[t];     o[h]  = W_v[h] u[h]
  *
- * An item is one run and some of its heads; how many depends on the threads, which changes no
- * result: heads do not meet. Only rows up to the token's own position are ever read.
+ * A work item is one run and some of its heads. The number of heads depends on the threads, but
+ * changes no result, as heads are independent. Only rows up to the token's own position are read.
  */
 #include "compute/model/attention_generated.h"
 
@@ -20,7 +20,7 @@
 struct tile {
     const struct pass *pass;
     uint32_t first, count;
-    uint32_t first_run, run_count; /* runs that have tokens in the tile */
+    uint32_t first_run, run_count; /* runs with tokens in the tile */
     uint32_t item_heads;           /* heads of an item */
 };
 
@@ -39,7 +39,7 @@ static void attention_generated_take_in(const struct tile *tile) {
     linear_run(model->kernels, model->team, s->jobs, shape->heads);
 }
 
-/* Where BF16 values are multiplied, queries are rounded as they are turned. */
+/* With products of BF16 values, queries are rounded when they are transposed. */
 static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct tile *tile = context;
     const struct model *model = tile->pass->model;
@@ -56,19 +56,20 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
-/* How many sums a score is: of even and of odd pairs of channels, or all in one. */
+/* The number of partial sums of a score: one of even and one of odd pairs of channels, or just
+ * one. */
 static uint32_t score_sums(const struct model *model) {
     return model->bf16_attention && model->kernels->few_columns == BF16_FOURS ? 2 : 1;
 }
 
-/* Columns of the turned queries: squares of AMX are whole. */
+/* Columns of the transposed queries, rounded up to whole AMX tiles. */
 static uint32_t score_columns(const struct model *model, uint32_t heads) {
     bool whole = model->bf16_attention && model->kernels->few_columns == BF16_PAIRS;
     return whole ? (uint32_t)round_up(heads, 16) : heads;
 }
 
-/* A strip's queries with the channels as rows: [kv_width][heads, rounded up to 16]; of BF16 values
- * [kv_width / 4][heads][4], or [kv_width / 2][heads, rounded up to 16][2]. */
+/* Transposes a strip's queries, so that channels are rows: [kv_width][heads, rounded up to 16]; for
+ * BF16 values [kv_width / 4][heads][4], or [kv_width / 2][heads, rounded up to 16][2]. */
 static void turn_strip(const struct tile *tile, uint32_t token, uint32_t first_head, uint32_t heads,
                        struct attention_scratch *room, float *to) {
     const struct model *model = tile->pass->model;
@@ -99,7 +100,8 @@ static void turn_strip(const struct tile *tile, uint32_t token, uint32_t first_h
                    room->query + (size_t)head * width + c, 4 * sizeof(uint16_t));
 }
 
-/* Takes heads in strips of CORE_HEADS: the queries and scores of a strip stay in near caches. */
+/* The number of heads in the strip that begins with head `first`: at most CORE_HEADS, so that
+ * queries and scores of a strip stay in near caches. */
 static uint32_t strip_heads(uint32_t first, uint32_t heads) {
     return heads - first < CORE_HEADS ? heads - first : CORE_HEADS;
 }
@@ -121,9 +123,9 @@ static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first
                    strip_queries(tile->pass->model, room, first));
 }
 
-/* Adds to the scores of heads from `first` on: scores[heads][sums][seen], of which the first sums become
- * the scores. The chunk's rows multiply the absorbed queries, so rows are read in their own layout; a
- * sum's order is that of the channels either way. */
+/* Computes the scores of heads from `first` on: scores[heads][sums][seen]; the first sums become
+ * the scores. The chunk's rows multiply the absorbed queries, so rows are read in their own layout.
+ * In both cases a sum runs in the order of the channels. */
 static void score_chunk(const struct model *model, const struct core_chunk *chunk, uint32_t first,
                         uint32_t heads, uint32_t seen, struct attention_scratch *room) {
     const float *queries = strip_queries(model, room, first);
@@ -166,7 +168,7 @@ static void score_chunk(const struct model *model, const struct core_chunk *chun
                                    scores + (2 * i + 1) * room->scores_stride, 1, seen);
 }
 
-/* u += the chunk's latents, weighted by the exponentials in room. */
+/* u += the chunk's latents, weighted by the exponentials in `room`. */
 static void gather_chunk(const struct tile *tile, const struct core_chunk *chunk, uint32_t heads,
                          uint32_t seen, float *u, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
@@ -205,8 +207,8 @@ static void gather_chunk(const struct tile *tile, const struct core_chunk *chunk
     model->kernels->gemm(&gather);
 }
 
-/* Brings a head's share of the next chunk's keys near. Its latents are fetched while this chunk's
- * are weighted. */
+/* Prefetches a head's share of the next chunk's keys. The next chunk's latents are prefetched while
+ * this chunk's are weighted. */
 static void fetch_keys(const struct model *model, const struct core_chunk *chunk, uint32_t head,
                        uint32_t heads) {
     const uint32_t rank = model->shape->kv_rank, width = model->kv.width;
@@ -218,7 +220,8 @@ static void fetch_keys(const struct model *model, const struct core_chunk *chunk
     }
 }
 
-/* A head's scores of a chunk become weights; what was gathered before follows the new maximum. */
+/* Turns a head's scores of a chunk into weights, and rescales the sums so far to the new
+ * maximum. */
 static void weigh_head(const struct tile *tile, size_t state, uint32_t head, uint32_t seen,
                        bool is_first, float *u, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
@@ -234,7 +237,7 @@ static void weigh_head(const struct tile *tile, size_t state, uint32_t head, uin
     if (factor != 1 && !is_first) model->kernels->scale(u, factor, model->shape->kv_rank);
 }
 
-/* One token, `heads` heads from first_head on, against a chunk. */
+/* Attention of one token to a chunk, for `heads` heads from first_head on. */
 static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, const struct core_chunk *chunk, uint32_t seen,
                          struct attention_scratch *room) {
@@ -287,7 +290,7 @@ static void attention_generated_attend_run(const struct tile *tile, const struct
     uint32_t first = run->first > tile->first ? run->first : tile->first;
     uint32_t last = run_end < tile_end ? run_end : tile_end;
     uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
-    uint32_t turned = UINT32_MAX; /* the token that has its queries in room->queries */
+    uint32_t turned = UINT32_MAX; /* the token with its queries in room->queries */
     for (uint32_t token = first; token < last; token++)
         attention_generated_begin_heads(tile, token, first_head, heads);
     struct core_chunk chunk = {.is_first = true};
@@ -330,7 +333,7 @@ static void attention_generated_take_out(const struct tile *tile) {
     const struct scratch *s = tile->pass->scratch;
     uint32_t heads = model->shape->heads, value_dim = model->shape->value_dim;
     const bool pads =
-        value_dim % MATMUL_PANEL != 0; /* a head would write over the next one's values */
+        value_dim % MATMUL_PANEL != 0; /* a head would overwrite the next one's values */
     float *attended = s->attended + (size_t)tile->first * s->micro_batch_stride;
     for (uint32_t head = 0; head < heads; head++) {
         struct linear_input input =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Core attention of a batch's generated tokens, absorbed form; inside of attention.c.
+ * Core attention of a batch's generated tokens, in the absorbed form. Used by attention.c alone.
  */
 #pragma once
 
 #include "compute/model/pass.h"
 
-/* From scratch.q and the pages to scratch.attended: of the batch's tokens [first, end). */
+/* Reads scratch.q and the KV pages, and writes scratch.attended of tokens [first, end). */
 void attention_generated_run(const struct pass *pass, uint32_t first, uint32_t end);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Core attention of prompt tokens, expanded form: a block's latents are read back from the KV page,
- * also those of this very step, and expanded by kv_b to each head's keys and values.
+ * Core attention of prompt tokens, expanded form: latents are read from the KV pages, even those of
+ * this step, and kv_b expands them to each head's keys and values.
  *
  *   score[s][t] = scale * (q_nope[s].k_nope[t] + q_pe[s].k_pe[t]), t <= s
  *
- * An item is one run and one group of heads; it walks the context chunk by chunk (attention_core.h)
- * and keeps the online softmax of all its queries: maximum and sum in addition to the results. A
+ * A work item is one run and one group of heads. It walks the context chunk by chunk
+ * (attention_core.h) and keeps the online softmax of all its queries: maximum, sum and results. A
  * query's result depends on its own row and the KV rows before it, never on the step: chunks begin
  * at multiples of 64 positions, wherever a prompt is cut into steps.
  *
- * Where BF16 values are multiplied, kv_b is rounded to BF16 once for each item, unless its inputs
- * are FP8, and then multiplies latents as they lie in their pages.
+ * With products of BF16 values, kv_b is rounded to BF16 once per item, unless its inputs are FP8.
+ * It then multiplies the latents directly in their pages.
  */
 #include "compute/model/attention_prompt.h"
 
@@ -40,14 +40,13 @@ static struct group group_at(const struct pass *pass, uint32_t index) {
     };
 }
 
-/* fp8 serves prefill with kv_b as any other FP8 linear; fp8-f32 never quantizes its input. */
+/* In fp8 mode, prefill treats kv_b like any other FP8 linear. fp8-f32 never quantizes its input. */
 static enum input_kind expand_kind(const struct model *model, const struct packed_matrix *kv_b) {
     if (model->activations == ACTIVATIONS_FP8_F32) return INPUT_F32;
     return linear_input_kind(model->activations, kv_b->type, false);
 }
 
-/* Whether latents are multiplied as they lie in their pages, by weights that were rounded to BF16.
- * */
+/* True if weights rounded to BF16 multiply latents directly in their pages. */
 static bool expands_pages(const struct model *model, const struct group *group) {
     return model->bf16_attention && expand_kind(model, &group->kv_b) == INPUT_BF16;
 }
@@ -84,7 +83,7 @@ static void expand_pages(const struct pass *pass, const struct group *group,
     }
 }
 
-/* A linear like any other, from rows of floats. */
+/* Expands by an ordinary linear, from rows of floats. */
 static void expand_rows(const struct pass *pass, const struct group *group,
                         const struct core_chunk *chunk, struct attention_scratch *room) {
     const struct model *model = pass->model;
@@ -103,20 +102,20 @@ static void expand_rows(const struct pass *pass, const struct group *group,
     struct matmul job = linear_job(&group->kv_b, &input, room->expanded, stride, chunk->rows);
     kernels->matmul(&job, 0, packed_panels(group->kv_b.rows));
     if (!model->rounds_bf16 || model->bf16_attention)
-        return; /* they are rounded as they are taken */
+        return; /* they are rounded later, when they are copied */
     for (uint32_t t = 0; t < chunk->rows; t++)
         kernels->round_bf16(room->expanded + t * stride, room->expanded + t * stride,
                             group->kv_b.rows);
 }
 
-/* Queries of a run against a chunk, for one head. */
+/* The queries of a run that attend to a chunk, for one head. */
 struct query_tile {
     uint32_t first, count; /* of the run's tokens */
-    uint32_t head;         /* of the group's */
-    uint32_t seen;         /* rows of the chunk that the last query sees */
+    uint32_t head;         /* index in the group */
+    uint32_t seen;         /* rows of the chunk visible to the last query */
 };
 
-/* A head's queries of the whole run lie together, BF16 or floats, and so do its results. */
+/* A head's queries of the whole run are contiguous, BF16 or floats. So are its results. */
 static void *head_queries(const struct pass *pass, uint32_t head, uint32_t token,
                           const struct attention_scratch *room) {
     const struct model *model = pass->model;
@@ -146,8 +145,7 @@ static void score_tile(const struct pass *pass, const struct query_tile *tile,
             .c = room->scores,
             .c_stride = room->scores_stride,
             .m = tile->count,
-            .n =
-                (uint32_t)round_up(tile->seen, 16), /* whole squares of AMX; the rest is not read */
+            .n = (uint32_t)round_up(tile->seen, 16), /* whole AMX tiles; the rest is not read */
             .k = query_dim,
         };
         model->kernels->gemm_bf16(&score);
@@ -167,7 +165,7 @@ static void score_tile(const struct pass *pass, const struct query_tile *tile,
     model->kernels->gemm(&score);
 }
 
-/* The chunk's values, weighted by the exponentials in room, join the results. */
+/* results += the chunk's values, weighted by the exponentials in `room`. */
 static void gather_tile(const struct pass *pass, const struct query_tile *tile, bool is_first,
                         struct attention_scratch *room) {
     const struct model *model = pass->model;
@@ -184,7 +182,7 @@ static void gather_tile(const struct pass *pass, const struct query_tile *tile, 
             .c_stride = shape->value_dim,
             .m = tile->count,
             .n = shape->value_dim,
-            .k = (uint32_t)round_up(tile->seen, BF16_PAIR_ROWS), /* weights are 0 behind it */
+            .k = (uint32_t)round_up(tile->seen, BF16_PAIR_ROWS), /* weights beyond are 0 */
             .accumulate = !is_first,
         };
         model->kernels->gemm_bf16(&gather);
@@ -206,8 +204,8 @@ static void gather_tile(const struct pass *pass, const struct query_tile *tile, 
     model->kernels->gemm(&gather);
 }
 
-/* A query's scores of a chunk, of which it sees `seen`, become weights of the tile's length.
- * Returns what its results so far are to be multiplied by. */
+/* Turns a query's `seen` visible scores of a chunk into weights of the tile's length. Returns the
+ * factor for its results so far. */
 static float weigh_query(const struct model *model, const struct query_tile *tile, uint32_t query,
                          uint32_t seen, float *max, float *sum, struct attention_scratch *room) {
     const float scale = model->shape->attention_scale;
@@ -230,8 +228,7 @@ static void attention_prompt_attend_tile(const struct pass *pass, const struct r
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
-    /* Rows from the chunk's first to that of the tile's first query, and to that of its last one.
-     * */
+    /* The rows of the tile's first and last query, counted from the chunk's first row. */
     uint32_t first_row = run->first_position + run->kv_shift + tile->first - chunk->spans[0].start;
     uint32_t last_row = first_row + tile->count - 1;
     tile->seen = last_row < chunk->rows ? last_row + 1 : chunk->rows;
@@ -249,8 +246,8 @@ static void attention_prompt_attend_tile(const struct pass *pass, const struct r
     gather_tile(pass, tile, chunk->is_first, room);
 }
 
-/* `count` rows of `channels` channels become keys from channel `first` and row `row` on. BF16
- * values turn in pairs, which leaves channels 2i and 2i + 1 of a token side by side. */
+/* Transposes `count` rows of `channels` channels into keys from channel `first` and row `row` on.
+ * BF16 values move in pairs, so channels 2i and 2i + 1 of a token stay adjacent. */
 static void turn_keys(const struct model *model, uint32_t first, uint32_t channels, uint32_t row,
                       const void *from, size_t stride, uint32_t count,
                       struct attention_scratch *room) {
@@ -270,7 +267,7 @@ static void take_shared_keys(const struct model *model, const struct core_chunk 
     }
 }
 
-/* A head's own keys, and where BF16 values are multiplied its values as pairs of rows. */
+/* Copies a head's own keys and, with products of BF16 values, its values as pairs of rows. */
 static void attention_prompt_take_head(const struct pass *pass, uint32_t head, uint32_t rows,
                                        struct attention_scratch *room) {
     const struct model *model = pass->model;
@@ -292,7 +289,7 @@ static void attention_prompt_take_head(const struct pass *pass, uint32_t head, u
 static void attend_chunk(const struct pass *pass, const struct run *run, const struct group *group,
                          const struct core_chunk *chunk, struct attention_scratch *room) {
     uint32_t first_index = run->first_position + run->kv_shift, start = chunk->spans[0].start;
-    /* The first query that sees any of the chunk: */
+    /* The first query that attends to any row of the chunk: */
     uint32_t from = start > first_index ? start - first_index : 0;
     take_shared_keys(pass->model, chunk, room);
     for (uint32_t head = 0; head < group->heads; head++) {

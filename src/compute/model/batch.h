@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens that go through layers together: a step's, a micro-batch's part of them, or the
- * positions of an MTP layer. Knows tokens, positions, runs and pages, never a value.
+ * A batch: the tokens that pass through layers together. They are those of a step, of one
+ * micro-batch, or the positions of an MTP layer. A batch has tokens, positions, runs and pages, but
+ * no activations.
  *
- * Tokens stand in one row of internal indices, those of prompt rows first, then those of generated
- * rows, so that each attention form has one contiguous range.
+ * Tokens have internal indices: first those of prompt rows, then those of generated rows. Each
+ * attention form thus has one contiguous range.
  */
 #pragma once
 
@@ -20,11 +21,11 @@ struct run {
     const struct page_id *pages;
 };
 
-/* An output of the main model after the final norm: of a token of the step, or kept from an earlier
- * step (compute/model/compute.h). */
+/* Refers to an output of the main model after the final norm, either of a token of this step or one
+ * that a slot keeps from an earlier step (compute/model/compute.h). */
 struct output_ref {
-    uint32_t slot;  /* the one that keeps it; OUTPUT_OF_STEP: it is of this step */
-    uint32_t index; /* among what the slot keeps, or of the step's token */
+    uint32_t slot;  /* the slot that keeps it; OUTPUT_OF_STEP: it is of this step */
+    uint32_t index; /* index in the slot, or the token's in the step */
 };
 #define OUTPUT_OF_STEP UINT32_MAX
 
@@ -36,25 +37,25 @@ struct batch {
     uint32_t *positions; /* [token_count] */
     uint32_t *token_run; /* [token_count] the run that a token belongs to */
     struct output_ref
-        *outputs; /* [token_count] the token that gives a position of an MTP layer its output h */
+        *outputs; /* [token_count] MTP layer: the main model's output h for each position */
 };
 
-/* Room for so many tokens and runs; the batch is empty. Whatever it returns, close the batch. */
+/* Opens an empty batch with room for that many tokens and runs. Close it even after a failure. */
 enum status batch_open(struct batch *batch, uint32_t tokens_max, uint32_t runs_max,
                        struct error *error);
 void batch_close(struct batch *batch);
 
 void batch_clear(struct batch *batch);
-/* Tokens added from now on are of this run; its `first` and `token_count` follow from them. */
+/* Begins a run for the tokens added from now on. They set its `first` and `token_count`. */
 void batch_begin_run(struct batch *batch, struct run run);
-/* Adds the run's next position. In an MTP layer `token_id` is the token behind it. */
+/* Adds the run's next position. In an MTP layer `token_id` is the token after that position. */
 void batch_add(struct batch *batch, uint32_t token_id);
 void batch_add_output(struct batch *batch, uint32_t token_id, struct output_ref output);
-/* All that was added so far is of prompt form. */
+/* Marks all tokens added so far as prompt tokens (expanded attention). */
 void batch_end_prompts(struct batch *batch);
 
-/* part = tokens [first, first + count) of the whole; runs that it cuts are shortened. */
+/* part = tokens [first, first + count) of `whole`. Runs that cross its borders are cut. */
 void batch_take(struct batch *part, const struct batch *whole, uint32_t first, uint32_t count);
 
-/* The run of a row of the plan; NULL if there is none. */
+/* The run of a row of the plan; NULL if that row has none. */
 const struct run *batch_run_of_row(const struct batch *batch, uint32_t plan_row);

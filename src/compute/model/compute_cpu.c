@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The CPU's table of compute.h, and its functions outside the layers: embedding, outputs, logits,
- * MTP. attention.c, mlp.c and experts.c have those of a layer.
+ * The CPU's implementation of compute.h, with the functions outside the layers: embedding, outputs,
+ * logits and MTP. attention.c, mlp.c and experts.c have those of a layer.
  */
 #include "compute/model/compute.h"
 
@@ -67,7 +67,7 @@ static uint32_t compute_cpu_largest(const float *logits, uint32_t count) {
     return best;
 }
 
-/* Leaves the logits of `rows` rows, at most LOGITS_TILE, in scratch.logits. */
+/* Computes the logits of `rows` rows, at most LOGITS_TILE, in scratch.logits. */
 static void compute_cpu_run_tile(struct model *model, const float *hidden, uint32_t rows) {
     struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden;
@@ -82,7 +82,7 @@ static uint32_t compute_cpu_tile_rows(uint32_t left) {
     return left < LOGITS_TILE ? left : LOGITS_TILE;
 }
 
-/* Logits, or the likeliest tokens, of rows [count][hidden] after a final norm. */
+/* Computes logits, or the most likely tokens, of rows [count][hidden] after the final norm. */
 static void compute_cpu_run_head(struct model *model, const float *hidden, uint32_t count,
                                  float *logits, uint32_t *argmax_out) {
     const struct scratch *s = model->scratch;
@@ -109,7 +109,7 @@ static uint32_t compute_cpu_find_greedy(struct model *model, uint32_t token) {
     return likeliest;
 }
 
-/* The final norm of the step's tokens [first, first + count). */
+/* Applies the final norm to the step's tokens [first, first + count). */
 static void compute_cpu_normalize_row(const struct model *model, uint32_t first, uint32_t count,
                                       float *to) {
     uint32_t hidden = model->shape->hidden;
@@ -125,7 +125,7 @@ static void compute_cpu_gather_outputs(struct model *model, uint32_t first, uint
                               model->scratch->normed + (size_t)row * model->shape->hidden);
 }
 
-struct show { /* a tile of logits, to be shown */
+struct show { /* a tile of logits for the viewer */
     const struct scratch *scratch;
     compute_logits_viewer *view;
     void *context;
@@ -179,7 +179,7 @@ static const float *output(const struct model *model, struct output_ref ref) {
     return model->scratch->hidden + (size_t)ref.index * model->shape->hidden;
 }
 
-/* Item i is position i of model.mtp_rows and model.mtp_batch, one behind the other. */
+/* Item i is position i of the concatenation of model.mtp_rows and model.mtp_batch. */
 static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
     struct scratch *s = model->scratch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Behind compute.h, for all sets of its functions: a layer's weights, and how its linears want their
- * inputs.
+ * Helpers for all implementations of compute.h: a layer's weights, and the input formats of its
+ * linears.
  */
 #pragma once
 
@@ -14,13 +14,13 @@ static inline const struct layer_weights *compute_weights(const struct pass *pas
     return mtp ? &weights->mtp->block : &weights->layers[pass->layer];
 }
 
-/* How a linear that takes no ue8m0 scales wants its input. */
+/* The input format of a linear that never uses ue8m0 scales. */
 static inline enum input_kind compute_kind(const struct model *model,
                                            const struct packed_matrix *weights) {
     return linear_input_kind(model->activations, weights->type, false);
 }
 
-/* The same where they are used, if the checkpoint asks for them: q_a, kv_a and the routed experts. */
+/* The same for q_a, kv_a and the routed experts, which use ue8m0 scales if the checkpoint does. */
 static inline enum input_kind compute_kind_ue8m0(const struct model *model, enum weight_type type) {
     return linear_input_kind(model->activations, type, model->shape->activation_scale_ue8m0);
 }

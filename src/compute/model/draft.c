@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Speculation inside a step. Before the main pass, the MTP layer guesses the token behind a row's
- * last known one; the main pass then computes both, and sampling finds whether the guess was
- * right. MTP position i takes h[i], the main model's output, and token i + 1. A position without a
- * known next token therefore keeps its output, per slot, until the next row brings that token. That
- * row's first position gives the number of right guesses.
+ * Speculative decoding within a step. Before the main pass, the MTP layer drafts the token after a
+ * row's last known one. The main pass computes both, and sampling accepts or rejects the draft. MTP
+ * position i takes h[i], the main model's output, and token i + 1. If the next token is not yet
+ * known, the output is therefore kept in the row's slot until the next row has that token. The next
+ * row's first position gives the number of accepted drafts.
  *
- *   row [a, b)   MTP positions a-1 .. b-2 get their KV rows: before the main pass where a guess is
- *                wanted (the last of them then runs through the whole block), else behind it
+ *   row [a, b)   MTP positions a-1 .. b-2 get their KV rows: before the main pass if a draft is
+ *                wanted (the last of them then runs through the whole block), else after it
  *   kept         h[b-1], and those of the drafts
  *
- * If what is kept does not fit the row (its tokens came from the prefix cache, or it was
- * interrupted), the KV row of position a-1 becomes zeros and there is no guess: the guesses after
- * it may be a little worse, answers cannot be. A row that did not count and comes again finds the
- * KV row of position a-1 written, and only lacks the guess.
+ * If the kept outputs do not fit the row (its tokens came from the prefix cache, or it was
+ * preempted), the KV row of position a-1 is zeroed and there is no draft. Later drafts may then be
+ * slightly worse, but answers stay exact. If a row did not count and is repeated, the KV row of
+ * position a-1 is already written, and only the draft is missing.
  */
 #include "compute/model/draft.h"
 
@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The row that a slot's kept outputs (compute.h, keep_slot) belong to. */
+/* The row of a slot's kept outputs (compute.h, keep_slot). */
 struct draft_kept {
-    uint32_t row_position;         /* the first of the row that left them */
-    uint32_t first_position;       /* of the first output kept */
+    uint32_t row_position;         /* first position of their row */
+    uint32_t first_position;       /* of the first kept output */
     uint32_t count;                /* 0: none */
-    uint32_t tokens[LIMIT_DRAFTS]; /* of positions first_position + 1 and on: drafts */
+    uint32_t tokens[LIMIT_DRAFTS]; /* drafts, from position first_position + 1 on */
 };
 
 struct drafts {
@@ -62,7 +62,7 @@ struct model_draft draft_of_row(const struct model *model, uint32_t row) {
     return model->drafts ? model->drafts->made[row] : (struct model_draft){0};
 }
 
-/* How many of the outputs kept belong to the positions before the row; 0: they do not fit it. */
+/* The number of kept outputs of positions before the row; 0: they do not fit the row. */
 static uint32_t fitting(const struct model *model, const struct step_row *row) {
     const struct draft_kept *kept = &model->drafts->kept[row->slot];
     if (row->fresh || row->first_position <= kept->first_position) return 0;
@@ -70,7 +70,7 @@ static uint32_t fitting(const struct model *model, const struct step_row *row) {
     return count <= kept->count ? count : 0;
 }
 
-/* It is the row that left what is kept: that one did not count. */
+/* True if the kept outputs are of this same row, which did not count the first time. */
 static bool comes_again(const struct model *model, const struct step_row *row) {
     const struct draft_kept *kept = &model->drafts->kept[row->slot];
     return !row->fresh && kept->count && row->first_position == kept->row_position;
@@ -95,7 +95,7 @@ static void add_of_step(struct batch *batch, uint32_t token, uint32_t next_token
     batch_add_output(batch, next_token, (struct output_ref){OUTPUT_OF_STEP, token});
 }
 
-/* A run of the first `count` outputs kept: drafts guessed their next tokens right. */
+/* Begins a run with the first `count` kept outputs, because their drafts were accepted. */
 static void begin_with_kept(const struct model *model, struct batch *batch,
                             const struct step_plan *plan, uint32_t plan_row, uint32_t count) {
     uint32_t slot = step_plan_rows(plan)[plan_row].slot;
@@ -132,12 +132,12 @@ void draft_make(struct model *model, const struct step_plan *plan) {
 }
 
 static void write_zeros(const struct model *model, const struct run *run) {
-    uint32_t index = run->first_position; /* where the KV row of position first_position - 1 lies */
+    uint32_t index = run->first_position; /* index of the KV row of position first_position - 1 */
     model->compute->clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
                               index % KV_BLOCK_TOKENS);
 }
 
-/* `run` is the row's in the main pass. */
+/* `run`: the row's run in the main pass. */
 static void follow_row(struct model *model, const struct step_plan *plan, const struct run *run) {
     const struct step_row *row = &step_plan_rows(plan)[run->plan_row];
     struct batch *rows = &model->mtp_rows;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Speculation inside a step: the MTP layer drafts tokens, which the main pass then checks. Its KV
- * rows are kept in step with the main pass's.
+ * Speculative decoding within a step: the MTP layer drafts tokens, and the main pass verifies them.
+ * The KV rows of the MTP layer are kept in sync with those of the main pass.
  */
 #pragma once
 
@@ -21,16 +21,16 @@ struct model_draft {
 enum status draft_open(struct model *model, struct error *error);
 void draft_close(struct model *model);
 
-/* The draft of the last step after a row of its plan; without MTP, none. */
+/* The draft tokens of the last step after a row of its plan; none without MTP. */
 struct model_draft draft_of_row(const struct model *model, uint32_t row);
 
-/* Before the main pass: drafts for the rows that may have some. */
+/* Call it before the main pass. Drafts tokens for the rows that may have drafts. */
 void draft_make(struct model *model, const struct step_plan *plan);
-/* After the main pass has kept its outputs (compute.h, keep_outputs): writes MTP's KV rows of the
- * rows without a draft, and saves the hidden states that the next step needs. */
+/* Call it after the main pass has kept its outputs (compute.h, keep_outputs). Writes MTP's KV rows
+ * of the rows without a draft, and saves the hidden states that the next step needs. */
 void draft_follow(struct model *model, const struct step_plan *plan);
-/* Runs the whole MTP block at every position of a run of the step; the last one's next token is
- * `next_token`. NULL: this rank has no tokens, but still joins dispatch and combine for the
- * other ranks. */
+/* Runs the whole MTP block at every position of a run of the step. `next_token` is the token after
+ * the last position. `run` NULL: this rank has no tokens, but still takes part in the other ranks'
+ * dispatch and combine. */
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);

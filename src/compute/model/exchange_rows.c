@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An E4M3 code without its sign, shifted to the top of a float's mantissa and the bottom of its
- * exponent, is the code's value times 2^-120, subnormals too: so one multiplication by a power of
- * two decodes, and the reverse encodes. NaN (0x7F) stands apart.
+ * exponent, is the code's value times 2^-120, even for subnormals. One multiplication by a power of
+ * two thus decodes, and the reverse encodes. NaN (0x7F) is a special case.
  */
 #include "compute/model/exchange_rows.h"
 

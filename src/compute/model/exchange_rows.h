@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of values as an exchange sends them between ranks: exactly the values with which one rank would
- * have computed. A linear's input, or a rounded result, has them already: E4M3 codes with their group
- * scales, BF16, or F32. Little-endian.
+ * The format of rows that dispatch and combine send between ranks. The receiver gets exactly the
+ * values with which a single rank would compute: a linear's prepared input or a rounded result.
+ * They are E4M3 codes with group scales, BF16, or F32, all little-endian.
  */
 #pragma once
 
@@ -15,15 +15,15 @@ enum row_mla_mode {
 
 /* Bytes of a row of n values, a multiple of 16. */
 size_t exchange_rows_bytes(enum row_mla_mode form, uint32_t n);
-/* Where in a row of ROW_FP8 its scales begin. */
+/* Byte offset of the scales in a ROW_FP8 row. */
 size_t exchange_rows_scales_at(uint32_t n);
 
-/* Packs x[n] into `bytes`, and back; not for ROW_FP8. */
+/* Packs x[n] into `bytes`, and unpacks it. Not for ROW_FP8. */
 void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, const float *x,
                         uint32_t n, char *bytes);
 void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form, const char *bytes,
                           uint32_t n, float *x);
 
-/* The codes of BF16 values that E4M3 has, and back. */
+/* Converts BF16 values that E4M3 can represent to codes, and back. */
 void exchange_rows_encode(const uint16_t *values, uint32_t n, uint8_t *codes);
 void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The order in which a token's expert results are summed. Every result is rounded to the exchange
- * type r (BF16; F32 in the f32 modes) first, and the shared expert comes last, in either order:
+ * The order in which a token's expert results are summed. In both orders every result is first
+ * rounded to the exchange type r (BF16; F32 in the f32 modes), and the shared expert comes last:
  *
  *   experts  y = sum over the chosen experts e, ascending, of w_e * r(y_e), by fma from 0
  *   groups   y = sum over the router's groups, ascending, of r(sum over the group's chosen experts,
  *            ascending, of w_e * r(y_e), by fma from 0)
  *
- * Both run in F32. A group's sum is a row like a result, so it may be taken wherever all of the
- * group's results are, and one row travels instead of several; the bits are the same.
+ * Both run in F32. Any rank that has all results of a group can compute the group's sum and send
+ * one row instead of several. The bits are the same.
  */
 #pragma once
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A MoE layer on the CPU: router, dispatch, shared expert, routed experts, combine.
  *
- *   y = sum of w_e * round(expert_e(x)) over the chosen experts e, F32, in the order that was asked
- *       for: each group's first, or expert after expert (expert_sum.h)
- *   y = y + shared(x), where the shape has shared experts
+ *   y = sum of w_e * round(expert_e(x)) over the chosen experts e, F32, in the model's order: first
+ *       within each group, or expert by expert (expert_sum.h)
+ *   y = y + shared(x), if the shape has shared experts
  *
- * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
- * summed, as if it had come over a wire, so that one rank and many give the same bits. The router
- * reads the unrounded f32 input; the experts' inputs are prepared once per token and gathered.
+ * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before the sum,
+ * as if it had been received, so that one rank and many give the same bits. The router reads the
+ * unrounded f32 input. The experts' inputs are prepared once per token and gathered.
  *
- * (token, expert) pairs are computed in waves of a bounded number of pairs, ascending by slot:
- * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
- * threads, while a long prompt needs no room for all its pairs at once.
+ * (token, expert) pairs are computed in waves of a bounded number of pairs, ascending by slot. The
+ * team's loop over a wave has all experts' panels as items. A few tokens thus occupy all threads,
+ * and a long prompt does not need memory for all its pairs at once.
  *
- * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), or
- * sums of a group, and a token's results are summed when all are there. Alone, nothing is copied,
- * and they are summed wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
+ * With several ranks, dispatch sends prepared inputs, and combine returns rounded results or sums
+ * of a group (exchange_rows.h). A token's results are summed when all have arrived. On a single
+ * rank nothing is copied, and results are summed wave by wave. The schedule (contract/overlap.h)
+ * decides which stages run in between.
  */
 #include "compute/model/experts.h"
 
@@ -29,7 +30,7 @@ struct expert_batch {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    struct exchange_group groups[LIMIT_EXPERTS]; /* groups received, or parts of large ones */
+    struct exchange_group groups[LIMIT_EXPERTS]; /* received groups, or parts of large ones */
     uint32_t group_count;
     uint32_t first_row, row_count;
 };
@@ -56,7 +57,7 @@ static void experts_route_each(void *context, uint32_t first, uint32_t count, ui
                       s->expert_weights + (size_t)token * per_token);
 }
 
-/* The jobs of the shared expert's gate and up; returns how many there are. */
+/* Adds the jobs of the shared expert's gate and up. Returns their number. */
 static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *input,
                             struct matmul *jobs) {
     const struct scratch *s = pass->scratch;
@@ -68,8 +69,8 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
     return 2;
 }
 
-/* Computes the router's logits, then the choice. Where there is no dispatch to hide, the shared
- * expert's gate and up share the loop. */
+/* Computes the router's logits, then the choice. If there is no dispatch to hide, the shared
+ * expert's gate and up run in the same loop. */
 static void run_router(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
@@ -183,7 +184,7 @@ struct returns {
     const struct exchange_returned *returned;
 };
 
-/* Sums, per token, the results that came back, group after group. */
+/* Sums each token's received results, group by group. */
 static void combine_groups(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct returns *returns = context;
     const struct model *model = returns->pass->model;
@@ -197,7 +198,7 @@ static void combine_groups(void *context, uint32_t first, uint32_t count, uint32
             size_t pair = (size_t)token * per_token + k;
             const uint32_t *from = returns->returned->token_rows + pair;
             run = exchange_group_run(s->experts + pair, per_token - k, model->group_experts);
-            bool summed = run > 1 && from[1] == EXCHANGE_SUMMED; /* where it was computed */
+            bool summed = run > 1 && from[1] == EXCHANGE_SUMMED; /* summed by the sender */
             uint32_t row_count = summed ? 1 : run;
             for (uint32_t i = 0; i < row_count; i++)
                 rows[i] = returns->returned->results + from[i] * row_bytes;
@@ -208,7 +209,7 @@ static void combine_groups(void *context, uint32_t first, uint32_t count, uint32
         }
 }
 
-/* Sums, per token, the results that came back. */
+/* Sums each token's received results. */
 static void combine_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct returns *returns = context;
     const struct model *model = returns->pass->model;
@@ -227,7 +228,7 @@ static void combine_returned(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
-/* A token's group is summed up, in group_y: rounds the sum and adds it to y. */
+/* Ends a token's group: rounds its sum in group_y and adds it to y. */
 static void close_group(const struct pass *pass, uint32_t token) {
     const struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
@@ -238,7 +239,7 @@ static void close_group(const struct pass *pass, uint32_t token) {
     memset(sum, 0, hidden * sizeof *sum);
 }
 
-/* Sums, per token, the results that this wave brought. */
+/* Sums each token's results of this wave. */
 static void experts_combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct expert_batch *expert_batch = context;
     const struct model *model = expert_batch->pass->model;
@@ -269,7 +270,7 @@ static struct mlp_weights expert_at(const struct expert_batch *expert_batch, uin
                               expert_batch->groups[index].slot);
 }
 
-/* `experts` has to outlive the loop over the jobs, which point into it. */
+/* `experts` must outlive the loop over the jobs, which point into it. */
 static void multiply_up(const struct expert_batch *expert_batch, struct mlp_weights *experts) {
     const struct model *model = expert_batch->pass->model;
     const struct scratch *s = expert_batch->pass->scratch;
@@ -328,7 +329,7 @@ static void compute_expert_batch(struct expert_batch *expert_batch) {
     pass_part(pass, PART_EXPERT_RESULT);
 }
 
-/* Takes the next rows, as many as there is room for. False: none are left. */
+/* Takes as many of the next rows as fit. Returns false if none are left. */
 static bool next_expert_batch(struct expert_batch *expert_batch, uint32_t *group,
                               uint32_t rows_max) {
     const struct exchange_received *received = expert_batch->received;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stages of a MoE layer on the CPU (compute/model/compute.h says what each function does).
+ * The stages of a MoE layer on the CPU. compute/model/compute.h documents each function.
  */
 #pragma once
 
@@ -11,7 +11,7 @@ void experts_run_shared(const struct pass *pass);
 void experts_run_routed(const struct pass *pass);
 void experts_finish(const struct pass *pass);
 
-/* exchange_options.sum: sums of a token's results of one group, `context` being the model. */
+/* For exchange_options.sum: sums a token's results of one group. `context`: the model. */
 void experts_sum(void *context, const struct exchange_sum *list, uint32_t count);
 
 void experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);

@@ -2,7 +2,7 @@
  * The forward pass of a step (DeepSeek-V3 inference/model.py):
  *
  *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
- *   logits = head(rmsnorm(x)), only for tokens with wanted logits, or which score others
+ *   logits = head(rmsnorm(x)), only for tokens with requested logits, or to score tokens
  */
 #include "compute/model/forward.h"
 
@@ -27,7 +27,7 @@ static void forward_add_row(struct model *model, const struct step_plan *plan, u
         batch_add(&model->batch, drafts.tokens[i]);
 }
 
-/* The plan's tokens, and the drafts made behind them, in internal order. */
+/* Fills the batch with the plan's tokens and their drafts, in internal order. */
 static void line_up(struct model *model, const struct step_plan *plan) {
     const struct step_row *rows = step_plan_rows(plan);
     batch_clear(&model->batch);
@@ -38,15 +38,15 @@ static void line_up(struct model *model, const struct step_plan *plan) {
         if (rows[i].form == TOKEN_GENERATED) forward_add_row(model, plan, i);
 }
 
-/* Places the rule that draws a row of the plan after the rules of `count` earlier outputs. */
+/* Moves the rules of a row of the plan behind those of `count` earlier outputs. */
 static void line_up_rules(struct draw_rule *rules, uint32_t row, uint32_t count, uint32_t wanted) {
     const struct draw_rule *of_row = rules + (size_t)row * (1 + LIMIT_DRAFTS);
     check(wanted <= 1 + LIMIT_DRAFTS);
     memmove(rules + count, of_row, wanted * sizeof *rules);
 }
 
-/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that are
- * drawn from, behind `first` others. Returns how many. */
+/* Gathers, in plan order, the outputs of rows that need logits or (`drawn`) sampled tokens, after
+ * `first` others. Returns their number. */
 static uint32_t gather_wanted(struct model *model, const struct step_plan *plan, bool drawn,
                               uint32_t first) {
     uint32_t count = 0;
@@ -62,7 +62,7 @@ static uint32_t gather_wanted(struct model *model, const struct step_plan *plan,
     return count;
 }
 
-/* All that is wanted is gathered, then multiplied together. */
+/* Gathers all outputs and multiplies them with the head together. */
 static void forward_run_head(struct model *model, const struct step_plan *plan, float *logits) {
     uint32_t count = gather_wanted(model, plan, false, 0);
     uint32_t drawn = gather_wanted(model, plan, true, count);
@@ -70,7 +70,7 @@ static void forward_run_head(struct model *model, const struct step_plan *plan, 
     if (drawn) model->compute->draw(model, count, drawn, model->draws.rules, model->draws.tokens);
 }
 
-struct scoring { /* one row's scores, on their way to the follower */
+struct scoring { /* one row's scores for the follower */
     const struct model_follower *follower;
     uint32_t row;
 };
@@ -102,7 +102,7 @@ static void forward_note_pages(struct model *model, const struct step_plan *plan
     }
 }
 
-/* Position i takes token i + 1; the last position the probe's next token, or the greedy one. */
+/* Position i takes token i + 1. The last one takes the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
     if (probe->row == MODEL_NO_ROW) { /* other ranks' tokens may need our experts */
         draft_probe(model, NULL, 0, probe->mtp_argmax);

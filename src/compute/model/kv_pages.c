@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One anonymous mapping, untouched until tokens are written, so that an idle server holds no memory
- * for pages it never used. Huge pages are asked for: attention walks whole slices.
+ * The pages are one anonymous mapping, untouched until tokens are written, so that a server uses no
+ * memory for unused pages. The mapping requests huge pages, as attention reads whole slices.
  */
 #include "compute/model/kv_pages.h"
 
@@ -33,7 +33,7 @@ enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format
     if (memory == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
                          "cannot map %zu bytes of KV memory; lower --kv-memory", mapped);
-    (void)madvise(memory, mapped, MADV_HUGEPAGE); /* without it, all works as well */
+    (void)madvise(memory, mapped, MADV_HUGEPAGE); /* optional */
     *pages = (struct kv_pages){
         .memory = memory,
         .mapped_bytes = mapped,
@@ -48,7 +48,7 @@ enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format
     return STATUS_OK;
 }
 
-/* One copy at a time among all callers, on a stream of its own in addition to the engine's. */
+/* Copies on a separate stream. All callers share it, one copy at a time. */
 struct kv_staging {
     struct device *device;
     struct device_stream *stream;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV pages of one rank: a run of KV blocks (contract/kv_block.h) in one anonymous mapping,
- * taken at start-up. Knows addresses and formats; who owns a page is the unit's business.
+ * The KV pages of one rank: an array of KV blocks (contract/kv_block.h) in one anonymous mapping,
+ * allocated at start-up. It has addresses and formats; the unit decides which request owns a page.
  *
- * With a device the rows that steps read and write lie in its memory, at the same places of pages of
- * the same size, and the mapping is where blocks stand on their way in and out: kv_pages_take and
- * kv_pages_give copy them through a page-locked buffer, by any thread. Without one the two do
- * nothing, as there is one place only.
+ * With a device, steps read and write pages in device memory, with the same layout. The host
+ * mapping then holds blocks that are being transferred or stored. kv_pages_take and kv_pages_give
+ * copy them through a page-locked buffer, on any thread. Without a device these two functions do
+ * nothing.
  */
 #pragma once
 
@@ -20,29 +20,29 @@ struct kv_pages {
     size_t mapped_bytes;
     uint32_t page_count;
     struct kv_format format;
-    size_t page_bytes, slice_bytes; /* by the format */
-    size_t row_bytes;               /* these three: of group 0, MLA's rows */
+    size_t page_bytes, slice_bytes; /* given by the format */
+    size_t row_bytes;               /* these three are of group 0, MLA's rows */
     uint32_t width;
     enum kv_element element;
     char *on_device; /* [page_count][page_bytes]; NULL: the CPU computes */
     struct kv_staging *staging;
 };
 
-/* The table of a model: one group, MLA's latent and rotated key. `mtp_count` of the slices belong to
- * MTP layers. */
+/* The KV format of a model: one group, with MLA's latent and rotated key. `mtp_count` of the slices
+ * belong to MTP layers. */
 struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
                                  uint32_t slice_count, uint32_t mtp_count);
 
-/* Takes as many whole pages as `bytes` hold; at least one, or STATUS_TOO_LARGE. */
+/* Allocates as many whole pages as fit into `bytes`. STATUS_TOO_LARGE: not even one fits. */
 enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format, uint64_t bytes,
                           struct error *error);
 void kv_pages_close(struct kv_pages *pages);
 
-/* Makes the pages those of a device, which outlives them. */
+/* Allocates the pages on a device, too. The device must outlive them. */
 enum status kv_pages_put_on(struct kv_pages *pages, struct device *device, struct error *error);
 
-/* A page's slices [first, first + count) come from the device to the mapping, or go there from it;
- * no step writes to them meanwhile. */
+/* Copies a page's slices [first, first + count) from the device to the mapping (take) or back
+ * (give). No step may write to them meanwhile. */
 void kv_pages_take(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count);
 void kv_pages_give(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count);
 
@@ -56,7 +56,7 @@ static inline struct kv_block_header *kv_pages_header(const struct kv_pages *pag
     return (struct kv_block_header *)(void *)(pages->memory + (size_t)page * pages->page_bytes);
 }
 
-/* Rows 0..token_count-1 of the page are valid from now on; writes the header. */
+/* Writes the page's header: rows 0..token_count-1 are valid from now on. */
 void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count);
 
 /* Stores a row: the first `count` floats of `row` at column `column`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The team's loop runs over all panels of all jobs, so that eight small experts keep as many
- * threads busy as one large matrix; which thread computes a panel never changes it.
+ * The team's loop runs over all panels of all jobs, so that eight small experts occupy as many
+ * threads as one large matrix. The result of a panel does not depend on its thread.
  */
 #include "compute/model/linear.h"
 
@@ -32,7 +32,7 @@ static size_t scales_stride(const struct input_buffer *buffer) {
     return divide_up(buffer->columns, QUANT_GROUP);
 }
 
-/* Kernels read whole vectors of an input's last channels. */
+/* Fills up a row with zeros, as kernels read whole vectors of its last channels. */
 static void fill_up(const struct input_buffer *buffer, uint32_t row, uint32_t n) {
     if (n % 16)
         memset(linear_block_of(buffer, row, n) + n % QUANT_GROUP, 0,

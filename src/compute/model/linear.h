@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear layers as the activation mode wants them: what happens to an input before a product, and
- * the product itself, shared over the team by panels of weights.
+ * Linear layers in each activation mode: the preparation (rounding or quantization) of an input,
+ * and the matrix product, which the threads of the team share by panels of weights.
  *
  *   f32      nothing is rounded
  *   bf16     every linear's input is rounded to BF16; the router reads unrounded f32
  *   fp8      FP8 weights take inputs quantized in 1x128 groups; others as in bf16
  *   fp8-f32  FP8 weights take quantized inputs (kv_b never); everything else f32
  *
- * The power-of-two scales of scale_fmt "ue8m0" (V3.1) act on q_a, kv_a and the routed experts only:
- * in DeepSeek-V3 inference/model.py just the plain Linear passes scale_fmt on.
+ * The power-of-two scales of scale_fmt "ue8m0" (V3.1) apply to q_a, kv_a and the routed experts
+ * only: in DeepSeek-V3 inference/model.py only the plain Linear passes scale_fmt on.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 
-/* A linear's input: rows of floats; or rows of BF16 values in blocks of channels (matmul.h), and
- * scales next to them when they are the values of E4M3 codes. */
+/* A linear's input: rows of floats, or rows of BF16 values in blocks of channels (matmul.h). If the
+ * BF16 values are those of E4M3 codes, there are also scales. */
 struct linear_input {
     const float *x; /* [m][x_stride] */
     size_t x_stride;
@@ -31,24 +31,24 @@ struct linear_input {
     bool is_bf16;
 };
 
-/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as
- * micro-batches that share a buffer may want one kind each at the same time. A room that the mode
- * never needs is NULL. */
+/* A buffer for prepared rows. Floats and BF16 values have separate memory, as two micro-batches
+ * that share a buffer may need one kind each at the same time. Memory that the mode never needs is
+ * NULL. */
 struct input_buffer {
-    float *x; /* [rows][columns] of INPUT_F32 */
-    /* [columns / 128, rounded up][block_stride], of which [rows][128]: of all others, which BF16
-     * has */
+    float *x; /* [rows][columns] for INPUT_F32 */
+    /* [columns / 128, rounded up][block_stride], with [rows][128] used: BF16 values, for all other
+     * kinds */
     uint16_t *blocks;
-    float *scales;       /* [rows][columns / 128, rounded up] of INPUT_FP8 and INPUT_FP8_UE8M0 */
+    float *scales;       /* [rows][columns / 128, rounded up] for INPUT_FP8 and INPUT_FP8_UE8M0 */
     size_t block_stride; /* in values */
     uint32_t columns;    /* the widest input; also the stride */
 };
 
-/* How a weight of `type` takes its input in this mode. `ue8m0`: the layer is one of those that use
- * it, and the checkpoint asks for it. */
+/* The input format for a weight of `type` in this mode. `ue8m0`: the checkpoint uses ue8m0 scales,
+ * and this linear is one of those that take them. */
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0);
 
-/* Prepares row `row`: buffer row = x as `kind` wants it. */
+/* Prepares x in the format `kind` as row `row` of the buffer. */
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row);
 
@@ -56,24 +56,24 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
 void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
                  uint32_t from_row, const struct input_buffer *to, uint32_t to_row);
 
-/* A prepared row of n channels to and from `bytes`, which lie as exchange_rows.h says for `form`:
- * that of the kind's values, ROW_F32, ROW_BF16 or ROW_FP8. */
+/* Copies a prepared row of n channels to `bytes`, and back. exchange_rows.h documents the layout of
+ * `form`, which is the one of the kind's values: ROW_F32, ROW_BF16 or ROW_FP8. */
 void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
                     uint32_t row, char *bytes);
 void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
                    const struct input_buffer *to, uint32_t row);
 
-/* Prepared rows from first_row on, as an input. */
+/* The prepared rows from first_row on as an input. */
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
                                     uint32_t first_row);
 
-/* Rows of floats, taken as they are, as an input. */
+/* Unprepared rows of floats as an input. */
 struct linear_input linear_plain(const float *x, size_t x_stride, bool is_bf16);
 
 struct matmul linear_job(const struct packed_matrix *weights, const struct linear_input *input,
                          float *y, size_t y_stride, uint32_t m);
 
-/* Computes all jobs in one loop of the team: their panels stand in one row of work items. */
+/* Computes all jobs in one loop of the team. The panels of all jobs are its work items. */
 #define LINEAR_JOBS_MAX 4096
 void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
                 uint32_t job_count);

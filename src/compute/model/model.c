@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opening and closing a model: checkpoint, kernels, threads, weights, KV pages, scratch.
+ * Opens and closes a model: checkpoint, kernels, threads, weights, KV pages, scratch.
  */
 #include "compute/model/model.h"
 
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts up whenever the same weights and tokens may give other bits: part of every block key. */
+/* Increase it whenever the same weights and tokens may give other bits. It is part of every KV
+ * block key. */
 #define NUMERICS_VERSION "v1"
 
 static enum status check_placement(const struct model *model, const struct model_options *options,
@@ -46,7 +47,7 @@ static void take_placement(struct model *model, const struct model_options *opti
     }
 }
 
-/* Decides where all ranks' experts lie; every rank comes to the same. */
+/* Computes the placement of all ranks' experts. It is the same on every rank. */
 static enum status open_placement(struct model *model, const struct model_options *options,
                                   bool mtp, struct error *error) {
     uint32_t experts = model->shape->experts, ranks = options->rank_count ? options->rank_count : 1;
@@ -69,7 +70,7 @@ static enum status open_placement(struct model *model, const struct model_option
     placement_spread(&model->placement, options->placement_seed);
     if (options->placement) take_placement(model, options);
     status = placement_index(&model->placement, error);
-    if (ranks == 1) placement_close(&model->placement); /* it was only to be checked */
+    if (ranks == 1) placement_close(&model->placement); /* it was only validated */
     return status;
 }
 
@@ -123,7 +124,7 @@ static enum row_mla_mode model_form_of(enum input_kind kind) {
     return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
 }
 
-/* Whether attention multiplies BF16 values, pair by pair. */
+/* True if attention multiplies BF16 values, pair by pair. */
 static bool multiplies_bf16(const struct model *model) {
     const struct shape *shape = model->shape;
     return model->kernels->gemm_bf16 && model->rounds_bf16 && shape->nope_dim % 2 == 0 &&
@@ -333,7 +334,7 @@ struct model_rank model_rank(const struct model *model) {
         .waited_ns = counts.waited_ns,
     };
 }
-/* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
+/* Bytes of the routed experts that the tokens use in that many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {
     uint32_t all_layers =
         model->weights.mtp && shape_layer_is_moe(model->shape, model->shape->layers);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * All ranks get the same list of moves; each does its part in the background, in the order of the
- * list: it gives experts that others lack, and takes, copies or
- * packs those that its own slots are to hold into spare memory. Steps go on with the old map. When
- * all ranks are through, all adopt the new one between the same two steps: pointers change place,
- * and what a slot held before is the next spare. No weight is copied in that pause.
+ * All ranks get the same list of moves. Each does its part in the background, in the order of the
+ * list. It sends experts to other ranks; it receives, copies or packs the experts for its own slots
+ * into spare memory. Steps continue with the old map. When all ranks are done, all adopt the new
+ * map between the same two steps: pointers are exchanged, and a slot's old memory becomes a spare.
+ * No weight is copied in that pause.
  *
- * A move that fails is reported, and the caller that lists the moves leaves its layer as it is.
- * Between two calls of moves_progress at most a chunk goes each way, as far as the rate allows.
+ * A failed move is reported, and the caller that made the list then keeps the old map of its layer.
+ * A call of moves_progress transfers at most one chunk in each direction, limited by the rate.
  *
- * Where the model lies on a device, an expert that goes, comes or is read passes through
- * page-locked memory of its own, by a copy on a stream of the moves' own; no step waits for it.
+ * On a device, each expert that is sent, received or read passes through separate page-locked
+ * memory, with copies on a separate stream. No step waits for them.
  */
 #include "compute/model/moves.h"
 
@@ -28,13 +28,13 @@ enum role { ROLE_NONE, ROLE_GIVE, ROLE_TAKE, ROLE_COPY, ROLE_READ };
 struct moving {
     struct expert_move move;
     enum role role;
-    char *memory; /* where the expert comes to lie, if here; else NULL */
+    char *memory; /* the expert's new memory if it moves here; else NULL */
 };
 
 /* The purpose of a device's copies; each purpose has one expert at a time. */
 enum copy_way { COPY_GIVES, COPY_TAKES, COPY_MAKES, COPY_WAYS };
 
-/* Copies of a model on a device. */
+/* Copies to and from a device. */
 struct device_copies {
     struct device_stream *stream;
     struct {
@@ -46,20 +46,20 @@ struct device_copies {
 
 struct moves {
     struct move_transport *transport;
-    struct device_copies copies; /* of a model on a device; else nothing */
-    char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
+    struct device_copies copies; /* only on a device */
+    char **spares; /* [spare_max], spare_count of them used: memory for an expert each */
     uint32_t spare_count, spare_max;
     struct moving *list;
     uint32_t count;                  /* 0: none are under way */
-    uint32_t giving, taking, making; /* index of the one under way, or to look at next */
+    uint32_t giving, taking, making; /* index of the current one, or the next to check */
     bool halted;                     /* a rank has died */
-    bool gives, takes;               /* one is on its way from here, or to here */
-    size_t made;                     /* bytes done of the one that is copied or read here */
-    struct pack_list pack;           /* jobs of the one that is read from the checkpoint */
+    bool gives, takes;               /* a transfer from here, or to here, is under way */
+    size_t made;                     /* bytes done of the one being copied or read here */
+    struct pack_list pack;           /* jobs of the one being read from the checkpoint */
     struct pack_run packing;         /* the run of these jobs */
     uint32_t packed;                 /* jobs of `pack` that are done */
-    bool reads;                      /* one is read from the checkpoint */
-    struct move_checksum sum;        /* checksum of the one that is copied or read here */
+    bool reads;                      /* one is being read from the checkpoint */
+    struct move_checksum sum;        /* checksum of the one being copied or read here */
     struct model_moving reported;
 };
 
@@ -79,7 +79,7 @@ static enum role moves_role_of(const struct model *model, const struct expert_mo
     return here ? ROLE_TAKE : ROLE_NONE;
 }
 
-/* A slot's number among this rank's slots of all layers. */
+/* A slot's index among this rank's slots of all layers. */
 static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slot) {
     const struct weights *weights = &model->weights;
     const struct layer_weights *of =
@@ -110,7 +110,7 @@ static enum status open_copies(struct model *model, struct device_copies *copies
     return status;
 }
 
-/* Returns when none is under way. */
+/* Waits until no copy is under way. */
 static void end_copies(struct model *model, struct device_copies *copies) {
     if (copies->stream) (void)device_synchronize_stream(model->device, copies->stream, NULL);
     for (uint32_t way = 0; way < COPY_WAYS; way++)
@@ -126,8 +126,8 @@ static void close_copies(struct model *model, struct device_copies *copies) {
     if (model->device) device_close_stream(model->device, copies->stream);
 }
 
-/* Copies an expert to, from or within the device: false until it is there. A failure here also
- * fails the engine's next step, which reports it. */
+/* Copies an expert to, from or within the device. Returns false until the copy is complete. A
+ * failure here also fails the engine's next step, which reports it. */
 static bool is_copied(struct model *model, enum copy_way way, char *to, const char *from,
                       enum device_direction direction) {
     struct device_copies *copies = &model->moves->copies;
@@ -143,7 +143,7 @@ static bool is_copied(struct model *model, enum copy_way way, char *to, const ch
     return true;
 }
 
-/* Where on the host an expert lies that is to come to lie at `memory`. */
+/* The host memory of an expert with destination `memory`. */
 static char *on_host(const struct model *model, enum copy_way way, char *memory) {
     return model->device ? model->moves->copies.ways[way].memory : memory;
 }
@@ -165,7 +165,7 @@ void moves_close(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves) return;
     if (moves->transport) move_transport_limit(moves->transport, 0);
-    while (moves->reported.pending && !moves->halted) /* the others wait for what we give */
+    while (moves->reported.pending && !moves->halted) /* other ranks wait for our experts */
         moves_progress(model);
     if (moves->halted) moves_abandon(model);
     move_transport_close(moves->transport);
@@ -224,13 +224,13 @@ static void go_on_giving(struct model *model) {
     moves->gives = true;
 }
 
-/* Copies weights from the host to the device: false until they are there. */
+/* Copies an expert from the host to the device. Returns false until the copy is complete. */
 static bool has_landed(struct model *model, enum copy_way way, const struct moving *moving) {
     if (!model->device) return true;
     return is_copied(model, way, moving->memory, on_host(model, way, NULL), DEVICE_FROM_HOST);
 }
 
-/* Records that an expert is here, so that it is found after a restart, adopted or not. */
+/* Records that an expert is here, adopted or not, so that it is found after a restart. */
 static void moves_remember(struct model *model, const struct moving *moving, uint64_t digest) {
     weights_remember(&model->weights, moving->memory, moving->move.layer, moving->move.expert,
                      digest);
@@ -261,7 +261,7 @@ static void go_on_taking(struct model *model) {
                            on_host(model, COPY_TAKES, moving->memory), bytes);
 }
 
-#define READ_BYTES ((size_t)256 << 10) /* at a time, of the checkpoint: some tenths of a ms */
+#define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
 
 static enum status begin_reading(struct model *model, const struct moving *moving,
                                  struct error *error) {
@@ -278,7 +278,8 @@ static enum status begin_reading(struct model *model, const struct moving *movin
     return pack_run_open(&moves->packing, &moves->pack, model->team, &no_progress, error);
 }
 
-/* Packs a piece of what comes from the checkpoint; behind all, sums up a chunk. True: the last. */
+/* Packs a piece of an expert from the checkpoint or, after all pieces, adds a chunk to the
+ * checksum. Returns true after the last chunk. */
 static bool read_some(struct model *model, const struct moving *moving, struct error *error,
                       enum status *status) {
     struct moves *moves = model->moves;
@@ -301,7 +302,7 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
     return moves->made == bytes && has_landed(model, COPY_MAKES, moving);
 }
 
-/* Copies a chunk within this rank; on a device all at once. True: the last. */
+/* Copies a chunk within this rank; on a device all at once. Returns true after the last chunk. */
 static bool copy_some(struct model *model, const struct moving *moving) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
@@ -330,7 +331,7 @@ static void go_on_making(struct model *model) {
     end_reading(moves);
     if (status)
         moves_fail(model, moving, error.text);
-    else if (moving->role == ROLE_READ || !model->device) /* a copy on a device is not summed */
+    else if (moving->role == ROLE_READ || !model->device) /* a copy on a device has no checksum */
         moves_remember(model, moving, move_checksum_end(&moves->sum));
     moves->made = 0;
     moves->making++;
@@ -351,7 +352,7 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
     struct moves *moves = model->moves;
     check(moves && !moves->count && count);
     moves->list = realloc(moves->list, count * sizeof *moves->list);
-    check(moves->list); /* some dozens of bytes a move: without it, nothing goes on */
+    check(moves->list); /* dozens of bytes per move; without them the process ends */
     moves->count = count;
     moves->giving = moves->taking = moves->making = 0;
     moves->gives = moves->takes = false;
@@ -437,7 +438,7 @@ void moves_set_map(struct model *model, const uint32_t *slot_expert) {
                      placement->slots_per_rank * sizeof *slot_expert) == 0);
     memmove(placement->slot_expert, slot_expert, placement->layers * slots * sizeof *slot_expert);
     enum status status = placement_index(placement, &error);
-    check(status == STATUS_OK); /* every expert had a slot, and a slot has not become empty */
+    check(status == STATUS_OK); /* every expert had a slot, and no slot became empty */
 }
 
 uint32_t moves_room(const struct model *model) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Experts change slots while steps run. All ranks get the same moves between the same two steps,
- * and adopt them between the same two steps.
+ * Moves experts to other slots while steps run. All ranks begin the same moves between the same two
+ * steps, and also adopt them between the same two steps.
  */
 #pragma once
 
@@ -12,36 +12,37 @@ struct model;
 
 /* The counters of this rank's moves. */
 struct model_moving {
-    uint32_t pending;                   /* moves that it gives or takes and that are not over */
-    uint32_t failures;                  /* moves that were to come here and failed */
+    uint32_t pending;                   /* unfinished moves from or to this rank */
+    uint32_t failures;                  /* failed moves to this rank */
     uint64_t failed[LIMIT_LAYERS / 64]; /* layers of the failed moves, a bit each */
-    uint64_t moves, bytes;              /* what came here since the model was opened */
+    uint64_t moves, bytes;              /* to this rank since the model was opened */
     struct error error;                 /* of the first failed move */
 };
 
-/* Room for `bytes` of experts on their way; 0, or a model without ranks: none ever move. */
+/* Allocates `bytes` for moving experts. With 0, or a model without ranks, experts never move. */
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error);
-/* Waits until the others have what this rank gives. */
+/* Waits until other ranks have received the experts that this rank sends. */
 void moves_close(struct model *model);
 
-/* Moves that may come to this rank at once: at least a layer's slots; 0: none may. */
+/* The most simultaneous moves to this rank: at least a layer's slots, or 0 if experts never
+ * move. */
 uint32_t moves_room(const struct model *model);
 
-/* Begins the moves of a list; none are under way. Those of a layer stand together, and leave every
- * expert a slot. */
+/* Begins the moves of a list. None may be under way. The moves of a layer are adjacent in the list,
+ * and leave every expert at least one slot. */
 void moves_begin(struct model *model, const struct expert_move *list, uint32_t count,
-                 uint64_t bytes_per_second /* 0: any */);
-/* Moves what is under way on by a chunk each way at most; a step does so, too, between products. */
+                 uint64_t bytes_per_second /* 0: no limit */);
+/* Transfers at most one chunk in each direction. A step also calls it between matrix products. */
 void moves_progress(struct model *model);
 struct model_moving moves_reported(const struct model *model);
-/* The new slots count from now on; no move is pending on any rank. A layer with its bit set in
- * `dropped` stays as it was. */
+/* Uses the new slots from now on. No move may be pending on any rank. Layers with their bit set in
+ * `dropped` stay as they were. */
 void moves_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS / 64] */);
-/* A rank has died: what is under way goes no further, until moves_abandon gives its room back.
+/* After a rank died: moves_halt stops the moves under way, and moves_abandon frees their memory.
  * Slots are as they were before moves_begin, or after moves_adopt. */
 void moves_halt(struct model *model);
 void moves_abandon(struct model *model);
-/* The map of all ranks' slots is this one from now on: [layers][slots of all ranks]; none are under
- * way. A rank has come back with the initial contents of its slots; no other rank's slots have
- * changed. */
+/* Sets the map of all ranks' slots, [layers][slots of all ranks], after a rank has come back with
+ * the initial contents of its slots. No other rank's slots have changed. No move may be under
+ * way. */
 void moves_set_map(struct model *model, const uint32_t *slot_expert);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One layer's run over a batch: what every stage of it is given, and how it says that it goes on.
+ * A pass: one layer's run over a batch. It is the argument of every stage, and has the functions by
+ * which a stage reports progress.
  */
 #pragma once
 
@@ -7,19 +8,19 @@
 
 struct pass {
     struct model *model;
-    struct scratch *scratch; /* where this batch's stages work */
+    struct scratch *scratch; /* memory of this batch's stages */
     struct exchange *exchange;
     const struct batch *batch;
     uint32_t early; /* leading generated tokens for which attention_begin runs the core attention */
-    uint32_t layer; /* also the slice of the KV blocks; an MTP layer stands behind the others */
+    uint32_t layer; /* also the slice in KV blocks; an MTP layer comes after the others */
 };
 
-/* Says that `part` was done since the stage's last part, or since its begin. */
+/* Reports that `part` is done. Its time counts from the stage's previous part, or its begin. */
 void pass_part(const struct pass *pass, enum stage_part part);
 
 static inline bool pass_is_moe(const struct pass *pass) {
     return shape_layer_is_moe(pass->model->shape, pass->layer);
 }
 
-/* Lets all micro-batches' communication, and experts on their way, move on: between two products. */
+/* Advances all micro-batches' communication and moving experts. Called between matrix products. */
 void pass_progress(const struct pass *pass);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks a step plan against a model's limits: everything that an index could break, as a plan may
- * come from another process. Only whole plans pass (contract/slot_pages.h).
+ * Validates a step plan against a model's limits, so that no index leaves its array: a plan may
+ * come from another process. Only whole plans are valid (contract/slot_pages.h).
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 struct model;
 
-/* STATUS_INVALID, naming step, row and limit, for what forward_run would refuse; the same on all
- * ranks. */
+/* STATUS_INVALID if forward_run would refuse the plan. The error names step, row and limit. The
+ * result is the same on all ranks. */
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error) MUST_USE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Everything is a plain loop in ascending expert id: a few thousand operations per token, little
- * compared with the experts themselves, and one arithmetic on every CPU.
+ * All loops are plain and run in ascending expert id. They take a few thousand operations per
+ * token, little compared with the experts, and the arithmetic is the same on every CPU.
  */
 #include "compute/model/router.h"
 
@@ -26,7 +26,7 @@ static void router_score(const struct shape *shape, const float *logits,
         scores[e] /= sum;
 }
 
-/* Takes the largest value not yet taken, of equal ones the first. Returns its index. */
+/* Takes the largest value that is not yet taken; the first of equal ones. Returns its index. */
 static uint32_t take_largest(const float *values, bool *taken, uint32_t count) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)

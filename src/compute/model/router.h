@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The router: which experts a token goes to, and with what weights. Pure, float32, one token at a
- * time.
+ * The router: chooses a token's experts and their weights. Pure, float32, one token at a time.
  *
  *   s       = sigmoid(z), or softmax(z) over all experts
  *   choice  = s + correction bias (NOAUX_TC), or s
@@ -11,14 +10,14 @@
  *             divided by (their sum + 1e-20) if normalize_weights; then times routed_scaling,
  *             which is 1 where an architecture does one or the other (shape.c)
  *
- * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. Choices of the groups
- * that go become -inf, not 0: where biased scores are negative, a 0 would win.
+ * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. In dropped groups,
+ * choices become -inf, not 0, as a 0 would win over negative biased scores.
  */
 #pragma once
 
 #include "compute/weights/shape.h"
 
 /* `logits`: z[experts]; `bias`: [experts] or NULL. Writes experts_per_token distinct ids,
- * ascending, and their weights. Ties go to the lowest id. Any logits, NaN too, give valid ids. */
+ * ascending, and their weights. Ties go to the lowest id. Ids are valid even for NaN logits. */
 void router_choose(const struct shape *shape, const float *logits, const float *bias,
                    uint32_t *experts_out, float *weights_out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Choosing the next token. Greedy takes the largest logit. Otherwise candidates are taken in
- * descending logit order, ties by ascending id, so that top-k and top-p each keep a first part of
- * them (top-p: the smallest run that has a share of at least top_p in what the others left), and
- * one number from Philox picks among the kept. Weights are whole units (draw_rule.h), so every sum
- * is exact.
+ * Chooses the next token. Greedy takes the largest logit. Otherwise candidates are taken in
+ * descending order of logits, ties by ascending id. top-k and top-p each keep the first candidates
+ * (top-p: the fewest with a share of at least top_p of those left by min-p and top-k). A number
+ * from Philox chooses among the kept ones. Weights are integers (draw_rule.h), so every sum is
+ * exact.
  *
  * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280
  * tokens costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every
@@ -20,14 +20,14 @@
 #include "base/random.h"
 #include "compute/kernels/kernels.h"
 
-/* Logits with an order: NaN comes last, infinities are the largest finite numbers. */
+/* Makes logits totally ordered: NaN is the smallest, infinities are the largest finite numbers. */
 static float sample_clean(float logit) {
     if (logit != logit) return -FLT_MAX;
     return fminf(fmaxf(logit, -FLT_MAX), FLT_MAX);
 }
 
-/* The mask's first token from `from` on; without a mask, that one. Not below vocab: there is none.
- * */
+/* The mask's first token from `from` on; without a mask, `from`. At least vocab if there is
+ * none. */
 static inline uint32_t sample_next_of(const uint64_t *mask, uint32_t vocab, uint32_t from) {
     if (!mask || from >= vocab) return from;
     uint32_t word = from / 64;
@@ -37,7 +37,7 @@ static inline uint32_t sample_next_of(const uint64_t *mask, uint32_t vocab, uint
     return left ? word * 64 + (uint32_t)__builtin_ctzll(left) : vocab;
 }
 
-/* Not below vocab: the mask has none. */
+/* The most likely token of the mask; at least vocab if the mask is empty. */
 static uint32_t greedy(const float *logits, uint32_t vocab, const uint64_t *mask) {
     uint32_t best = sample_next_of(mask, vocab, 0);
     for (uint32_t i = sample_next_of(mask, vocab, best + 1); i < vocab;
@@ -63,12 +63,12 @@ static const struct heap_order candidates_order = {sizeof(uint32_t), sample_come
 struct candidates {
     const float *logits;
     float *weights; /* of each candidate, by id */
-    uint32_t *heap; /* the i-th candidate of `all`, once taken, stands in heap[all - 1 - i] */
+    uint32_t *heap; /* once taken, the i-th candidate of `all` is in heap[all - 1 - i] */
     uint32_t all, taken;
     uint64_t total; /* weight of all */
 };
 
-/* The i-th candidate: one of those taken, or the next. */
+/* The i-th candidate: one that was taken, or the next. */
 static uint32_t candidate(struct candidates *of, uint32_t i) {
     if (i == of->taken) heap_pop(&candidates_order, of->logits, of->heap, of->all - of->taken++);
     return of->heap[of->all - 1 - i];
@@ -78,14 +78,14 @@ static uint64_t units_of(float weight) {
     return (uint64_t)(weight * DRAW_UNITS);
 }
 
-/* 0: min-p takes the token away. */
+/* A token's weight; 0: min-p drops it. */
 static float sample_weigh(float logit, float largest, const struct draw_rule *rule) {
     float x = (logit - largest) / rule->temperature;
     float weight = x < DRAW_LOWEST ? 0 : kernels_exp(x);
     return weight >= rule->min_p ? weight : 0;
 }
 
-/* Candidates with a weight above 0. */
+/* The candidates with a weight above 0. */
 
 static struct candidates find_candidates(const float *logits, uint32_t vocab, uint32_t best,
                                          const struct draw_rule *rule, const uint64_t *mask,
@@ -106,7 +106,7 @@ static struct candidates find_candidates(const float *logits, uint32_t vocab, ui
     return of;
 }
 
-/* `share` of a sum, rounded up; 1 at least. */
+/* `share` times a sum, rounded up; at least 1. */
 static uint64_t sample_share_of(uint64_t sum, float share) {
     double exact = (double)share * (double)sum;
     uint64_t whole = (uint64_t)exact;
@@ -114,7 +114,7 @@ static uint64_t sample_share_of(uint64_t sum, float share) {
     return whole < 1 ? 1 : whole < sum ? whole : sum;
 }
 
-/* A point in a sum, below it. */
+/* A point in [0, sum). */
 static uint64_t point_in(uint64_t sum, double uniform) {
     uint64_t point = (uint64_t)(uniform * (double)sum);
     return point < sum ? point : sum - 1;
@@ -131,7 +131,7 @@ static uint32_t sample_draw_each(struct candidates *of, const struct draw_rule *
         for (uint32_t i = 0; i < rule->top_k; i++)
             kept += candidate_units(of, i);
     }
-    if (rule->top_p < 1) { /* over what min-p and top-k leave */
+    if (rule->top_p < 1) { /* of the tokens that min-p and top-k left */
         uint64_t wanted = sample_share_of(kept, rule->top_p);
         for (uint32_t i = 0; sum < wanted; i++)
             sum += candidate_units(of, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Penalties and biases. A token's penalties depend only on whether it stands in the history and how
- * often in the answer's part of it, so the history is walked twice: to count, and to apply once for
- * each token that was counted.
+ * Penalties and biases. A token's penalties depend only on whether it is in the history, and on its
+ * count in the answer's part. The history is walked twice: first to count, then to apply penalties
+ * once per token.
  */
 #include "compute/model/sample.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Log-softmax of one row for a few tokens: log p = logit - largest - log(sum of exp(logit -
- * largest)). The sum runs in double over ascending ids, so it does not depend on which tokens are
- * asked for. Prompts are scored token by token, so the exponentials are those of the best kernels
- * that the CPU has: the same bits on all levels, as kernels_exp has them.
+ * largest)). The sum runs in double over ascending ids, so it does not depend on the requested
+ * tokens. Scoring prompts needs many exponentials, so they come from the CPU's fastest kernels. All
+ * kernel levels give the bits of kernels_exp.
  */
 #include "compute/model/sample.h"
 
@@ -14,14 +14,14 @@
 #include "compute/kernels/kernels.h"
 
 static float sample_logprobs_clean(float logit) {
-    float low = logit > -FLT_MAX ? logit : -FLT_MAX; /* of both: what is not a number */
+    float low = logit > -FLT_MAX ? logit : -FLT_MAX; /* NaN, too, becomes -FLT_MAX */
     return low < FLT_MAX ? low : FLT_MAX;
 }
 
 #define BLOCK 256 /* logits at a time */
 
 static const struct kernels *best_kernels(void) {
-    static const struct kernels *found; /* two threads at once find the same */
+    static const struct kernels *found; /* concurrent threads find the same */
     const struct kernels *kernels = __atomic_load_n(&found, __ATOMIC_RELAXED);
     if (kernels) return kernels;
     struct error error;
@@ -31,8 +31,8 @@ static const struct kernels *best_kernels(void) {
     return kernels;
 }
 
-/* Inserts into the descending list of at most `room`; returns its new length. An equal logit with a
- * lower id has come before and stays in front. */
+/* Inserts into a descending list of at most `room` entries, and returns its new length. Equal
+ * logits stay in ascending order of ids, as lower ids are inserted first. */
 static uint32_t sample_logprobs_insert(struct token_logprob *list, uint32_t count, uint32_t room,
                                        struct token_logprob entry) {
     if (count == room && !(entry.logprob > list[count - 1].logprob)) return count;
@@ -51,7 +51,7 @@ static float logprob_of(double logit, double largest, double log_sum) {
 uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, uint32_t top_count,
                          struct token_logprob *out) {
     const struct kernels *kernels = best_kernels();
-    struct token_logprob *top = out + 1; /* logits first, turned into log probabilities below */
+    struct token_logprob *top = out + 1; /* first logits; converted to log probabilities below */
     uint32_t room = top_count < vocab ? top_count : vocab, count = 0;
     float largest = sample_logprobs_clean(kernels->maximum(logits, vocab)), block[BLOCK];
     double sum = 0;

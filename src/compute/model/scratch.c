@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The scratch is one mapping, cut once at model_open: a first walk counts, a second hands out
- * addresses. Pages are touched when a step first needs them.
+ * The scratch is one mapping, divided once at model_open: a first walk counts bytes, a second
+ * assigns addresses. Pages are touched when a step first needs them.
  */
 #include "compute/model/scratch.h"
 
@@ -9,14 +9,14 @@
 #include <sys/mman.h>
 
 #define SCRATCH_ALIGN 64
-#define ABSORB_TILE_TOKENS 256      /* generated tokens that share one pass through kv_b */
-#define EXPERT_BATCH_EXTRA_ROWS 256 /* (token, expert) pairs of a wave beyond one expert's */
-#define STRIDE_SHIFT 16 /* floats: a tile's rows should not all be a multiple of 4 KiB apart */
+#define ABSORB_TILE_TOKENS 256      /* generated tokens per pass through kv_b */
+#define EXPERT_BATCH_EXTRA_ROWS 256 /* (token, expert) pairs of a wave besides one expert's */
+#define STRIDE_SHIFT 16 /* floats; keeps a tile's rows from all being a multiple of 4 KiB apart */
 
 struct scratch_allocator {
     char *base; /* NULL: counting */
     size_t used;
-    size_t most; /* that was used at any time: what lies in the same place is cut anew */
+    size_t most; /* largest use so far, as shared memory is assigned several times */
 };
 
 static void *scratch_cut(struct scratch_allocator *scratch_allocator, size_t bytes) {
@@ -44,8 +44,8 @@ static uint32_t scratch_larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-/* A block of channels has a row more than are used: with a power of two, all blocks of a row would share
- * a few sets of the nearest cache. */
+/* A block of channels has one row more than needed. With a power of two, all blocks of a row would
+ * share a few sets of the L1 cache. */
 static struct input_buffer cut_input(struct scratch_allocator *scratch_allocator,
                                      const struct model *model, size_t rows, uint32_t columns) {
     enum activations mode = model->activations;
@@ -200,7 +200,7 @@ static void cut_stage(struct scratch_allocator *scratch_allocator, struct scratc
     s->stage_bytes = scratch_allocator->used - start;
 }
 
-/* Takes memory for attention with BF16 values. */
+/* Assigns memory for attention with BF16 values. */
 static void cut_bf16_room(struct scratch_allocator *scratch_allocator, const struct scratch *s,
                           const struct model *model, uint32_t chunk,
                           struct attention_scratch *room) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Everything that a step writes to on the CPU, sized at model_open for model.scratch_tokens. Only
- * the CPU's functions (token_loop.h) include it.
+ * Scratch memory of a step on the CPU, sized at model_open for model.scratch_tokens. Only the CPU's
+ * functions (token_loop.h) include it.
  *
- * Values that never live at the same time lie in the same place. There are three kinds:
- *   a step's        live until it ends
- *   a micro-batch's live from one of its stages to a later one, while stages of others run: so each
- *                   token has a place of its own. Attention's values and the experts' share it, as
- *                   a micro-batch is never in both
- *   a stage's       are dead when the stage returns: stages run one at a time, and all of them, of
- *                   whatever micro-batch, begin at the same address
+ * Values that are never live at the same time share memory. There are three kinds:
+ *   a step's        live until the step ends
+ *   a micro-batch's live from one of its stages to a later one, while stages of other micro-batches
+ *                   run, so each token has its own memory. Attention and experts share it, as a
+ *                   micro-batch is never in both
+ *   a stage's       are dead when the stage returns. Stages run one at a time, and those of all
+ *                   micro-batches begin at the same address
  */
 #pragma once
 
@@ -19,7 +19,8 @@
 #define ATTENTION_TILE 64 /* queries that share one product with a chunk's keys */
 #define CORE_HEADS 32 /* heads of a generated token that share one product with a chunk's rows */
 
-/* A thread's room for one attention item. `chunk`: rows of a chunk (attention_core.h) at most. */
+/* A thread's memory for one attention work item. `chunk`: the most rows of a chunk
+ * (attention_core.h). */
 struct attention_scratch {
     float *rows;                  /* [64][kv_width] a block's latents and keys */
     struct input_buffer prepared; /* [chunk] rows of kv_b's input */
@@ -27,12 +28,12 @@ struct attention_scratch {
     float *keys;    /* [nope + rope][keys_stride] transposed keys, or [chunk][CORE_HEADS] scores */
     float *queries; /* [kv_width][heads] transposed queries of the absorbed form */
     float *scores;  /* [max(ATTENTION_TILE, 2 * heads)][scores_stride] */
-    char *head_queries;  /* [group_heads][tokens][query_dim] a prompt's, BF16 or floats */
+    char *head_queries;  /* [group_heads][tokens][query_dim] of a prompt, BF16 or floats */
     float *head_results; /* [group_heads][tokens][value_dim] */
-    /* Where attention computes with BF16 values (model.bf16_attention): */
+    /* If attention computes in BF16 (model.bf16_attention): */
     uint16_t *kv_b;      /* [panels of a head group][kv_rank / 2][32][2] */
-    uint16_t *nope_keys; /* [chunk][nope] a head's */
-    uint16_t *values;    /* [chunk / 2][value][2] a head's, two rows side by side */
+    uint16_t *nope_keys; /* [chunk][nope] of a head */
+    uint16_t *values;    /* [chunk / 2][value][2] of a head, two rows interleaved */
     uint16_t *weights;   /* [max(ATTENTION_TILE, heads)][weights_stride] exponentials of scores */
     uint16_t *query;     /* [CORE_HEADS][kv_width] */
     size_t keys_stride, scores_stride, weights_stride;
@@ -41,29 +42,29 @@ struct attention_scratch {
 struct scratch {
     /* A step's: */
     float *x;                  /* [tokens][hidden] residual stream */
-    float *angles;             /* [tokens][rope_dim] of positions: rope.h */
+    float *angles;             /* [tokens][rope_dim] RoPE angles (rope.h) */
     struct input_buffer input; /* [tokens] prepared inputs */
-    float *y;                  /* [tokens][hidden_stride] what is to be added to x */
+    float *y;                  /* [tokens][hidden_stride] to be added to x */
     uint32_t *experts;         /* [tokens][experts_per_token] chosen, ascending */
     float *expert_weights;     /* [tokens][experts_per_token] */
-    char *outgoing;            /* [tokens][exchange_rows_bytes] activations to be carried */
-    float *returning;          /* [threads][hidden_stride] a result that came back */
-    float *group_room;         /* [threads][hidden_stride] by groups: expert_sum_add's */
+    char *outgoing;            /* [tokens][exchange_rows_bytes] rows to dispatch */
+    float *returning;          /* [threads][hidden_stride] a received result */
+    float *group_room;         /* [threads][hidden_stride] expert_sum_add's, by groups */
     float *logits;             /* [LOGITS_TILE][vocab_stride] */
     float *mtp_u;              /* [tokens][hidden_stride] MTP: the projected pair */
     float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
-    float *kept; /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
+    float *kept;               /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: outputs kept by slots */
 
-    /* A micro-batch's, [tokens][micro_batch_stride], of which each array takes some columns.
+    /* A micro-batch's, [tokens][micro_batch_stride]; each array takes some of the columns.
      * Attention's: */
-    float *q;        /* [heads * query_dim]; BF16 values if model.bf16_attention and of a prompt */
+    float *q;        /* [heads * query_dim]; BF16 for prompt tokens if model.bf16_attention */
     float *attended; /* [heads * value_dim] */
     /* The experts', in the same columns: */
     float *shared_gate, *shared_up;   /* [shared width] */
     float *shared_y;                  /* [hidden] the shared expert's result */
     struct input_buffer input_shared; /* [tokens] prepared inputs that differ from `input` */
 
-    /* A stage's. Of several: */
+    /* A stage's. Used by several stages: */
     float *normed;        /* [tokens][hidden] */
     float *q_a;           /* [tokens][q_a_stride] */
     float *kv_a;          /* [tokens][kv_a_stride] */
@@ -77,8 +78,8 @@ struct scratch {
     float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
     float *absorb_o; /* [tile][heads][value_stride] */
     /* Routed experts: */
-    float *group_y;             /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
-    uint32_t *returned_count;   /* [tokens] how many of the token's results are summed */
+    float *group_y;             /* [tokens][hidden_stride] single rank, by groups: a group's sum */
+    uint32_t *returned_count;   /* [tokens] number of the token's results summed so far */
     uint32_t expert_batch_rows; /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_intermediate; /* [expert_batch_rows] */
     float *expert_gate, *expert_up;                        /* [expert_batch_rows][expert_stride] */
@@ -93,7 +94,7 @@ struct scratch {
     uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
     uint32_t expanded_stride, vocab_stride;
     uint32_t group_heads; /* heads expanded together: their kv_b rows start on a scale block */
-    char *stage;          /* where a stage's values lie */
+    char *stage;          /* start of the stage's values */
     size_t stage_bytes;
     void *memory;
     size_t bytes;
@@ -101,6 +102,6 @@ struct scratch {
 
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);
-/* The scratch of the micro-batch that begins with this token; owns nothing. */
+/* A view of the scratch for the micro-batch that begins with this token. It owns nothing. */
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);

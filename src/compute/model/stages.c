@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Micro-batches are consecutive tokens of the step, and each works on the step's values from its
- * first token on (compute.h, micro-batch). A micro-batch may be empty: among ranks all run the same
- * table, whatever tokens they have.
+ * A micro-batch consists of consecutive tokens of the step, and uses the step's values from its
+ * first token on (compute.h, micro_batch). It may be empty, as all ranks run the same schedule,
+ * however many tokens they have.
  */
 #include "compute/model/stages.h"
 
@@ -102,7 +102,8 @@ void stages_run_layer(const struct pass *pass) {
         run_stage(pass, (enum stage)overlap->rows[i].stage);
 }
 
-/* The choices of the probed row's last token, once it has gone through the layer. */
+/* Copies the expert choices of the probed row's last token, after it has passed through the
+ * layer. */
 static void probe_routing(const struct pass *pass, const struct model_probe *probe,
                           uint32_t micro_batch_first) {
     const struct model *model = pass->model;
@@ -111,7 +112,7 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t token = run->first + run->token_count - 1 - micro_batch_first;
     if (token >= pass->batch->token_count)
-        return; /* not the micro-batch's; before it, the difference wraps around */
+        return; /* not in this micro-batch; if it is before, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
     if (pass_is_moe(pass)) model->compute->experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
@@ -123,8 +124,8 @@ struct layer_walk {
     const struct step_plan *plan;
     const struct overlap *overlap;
     const struct model_probe *probe;
-    uint32_t written[OVERLAP_MICRO_BATCHES]; /* leading layers with all KV rows written, of each */
-    uint32_t reported;                       /* the fewest of them */
+    uint32_t written[OVERLAP_MICRO_BATCHES]; /* leading layers with written KV rows, of each */
+    uint32_t reported;                       /* the minimum of them */
 };
 
 void stages_report(struct model *model, const struct step_plan *plan, uint32_t slices) {
@@ -145,8 +146,8 @@ static void report_written(struct layer_walk *walk, uint32_t micro_batch) {
     stages_report(walk->model, walk->plan, ++walk->reported);
 }
 
-/* Waits for the layer's KV rows of those rows that wait for any. Other rows' results do not depend
- * on what comes, nor on whether it does. */
+/* Waits for the layer's KV blocks of rows that load any. Other rows' results depend neither on the
+ * loaded data nor on whether it arrives. */
 static void await_loads(const struct layer_walk *walk, const struct pass *pass) {
     const struct model_follower *follower = &walk->model->follower;
     for (uint32_t i = 0; i < pass->batch->run_count && follower->await; i++) {
@@ -155,14 +156,15 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
-/* None if rows of the micro-batch wait for their loads, which they do before ATTENTION_1. */
+/* The value of pass.early: 0 if rows of the micro-batch load KV blocks, since they wait before
+ * ATTENTION_1. */
 static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
     for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
         if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
     return overlap_early(walk->overlap, batch->token_count - batch->prompt_tokens);
 }
 
-/* The stage's time is that since begin_traced. */
+/* Runs one stage of one micro-batch. Its traced time counts from begin_traced. */
 static void stages_run_row(struct layer_walk *walk, enum stage stage, uint32_t index,
                            uint32_t layer) {
     struct model *model = walk->model;
@@ -193,7 +195,7 @@ static void run_in_order(struct layer_walk *walk) {
         }
 }
 
-/* The micro-batch that has waited longest. */
+/* The micro-batch with the longest wait. */
 static uint32_t stages_oldest(const struct overlap *overlap, const struct overlap_place *places,
                               const uint32_t *since) {
     uint32_t found = overlap->micro_batch_count;
@@ -203,9 +205,9 @@ static uint32_t stages_oldest(const struct overlap *overlap, const struct overla
     return found;
 }
 
-/* The micro-batch to run next: polls the transfers, and waits for the first of them if no other
- * stage can run. In a fixed order arrivals are ignored: a waiting micro-batch runs only when no
- * other can. `since`: when each began to wait. */
+/* Chooses the next micro-batch. It polls the transfers, and waits for the first of them if no stage
+ * can run. In a fixed order arrivals are ignored: a waiting micro-batch runs only when no other
+ * can. `since`: the number of stages done when each began to wait. */
 static uint32_t next_micro_batch(const struct layer_walk *walk, struct overlap_place *places,
                                  const uint32_t *since) {
     const struct overlap *overlap = walk->overlap;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/model/token_loop.h"
 
-/* Below this many tokens a stage over tokens is not worth waking the team for. */
+/* With fewer tokens, waking the team costs more than it saves. */
 #define TOKENS_WORTH_SHARING 4
 
 void token_loop_run(const struct model *model, team_work *work, void *context, uint32_t count) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens a checkpoint directory: maps the shards, gathers their tensors into one table sorted by
- * name, and holds it against the list of tensors that the shape asks for (layout.h). Owns the
- * mappings and every name. Weights are never copied here; a file that shrinks while it is mapped
- * kills the process, as with any mapping, so checkpoints are replaced, not edited.
+ * Opens a checkpoint directory: maps the shards, collects their tensors in one table sorted by
+ * name, and validates it against the shape's list of tensors (layout.h). Owns the mappings and all
+ * names. Weights are never copied here. If a file shrinks while it is mapped, the process is
+ * killed, as with any mapping, so checkpoints must be replaced, not edited.
  */
 #include "compute/weights/checkpoint.h"
 
@@ -34,10 +34,10 @@ struct shard {
     const char *file; /* the file's name alone, the end of `name` */
     struct bytes map;
     uint64_t header_bytes;
-    char *names; /* of the shard's tensors, terminated, behind each other */
+    char *names; /* of the shard's tensors, each with a terminator */
 };
 
-/* A tensor that no weight can be: of a type or with dimensions that we do not use. */
+/* A tensor with a type or dimensions that are not supported for weights. */
 struct unsupported {
     const char *name, *file, *type_name;
     uint32_t dims;
@@ -61,7 +61,7 @@ struct checkpoint {
     uint32_t unsupported_count, unsupported_room;
     char head_name[LAYOUT_NAME_BYTES]; /* of a tied head */
     char *index_name;                  /* NULL: no index */
-    void *index_memory;                /* the parsed index; its rows' names lie there */
+    void *index_memory;                /* the parsed index, with its rows' names */
     size_t index_memory_bytes;
     struct index_row *rows; /* by tensor name */
     uint32_t row_count;
@@ -111,7 +111,7 @@ static void checkpoint_unmap(struct bytes map) {
     if (map.count) munmap((void *)(uintptr_t)map.data, map.count);
 }
 
-/* Address space for a parse; pages are only used as they are touched. */
+/* Reserves address space for a parse. Only touched pages use memory. */
 static void *take_space(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -172,7 +172,8 @@ static const struct unsupported *unsupported_of(const struct checkpoint *checkpo
                    by_unsupported_name);
 }
 
-/* Takes over what the header lists; where there is an index, only what it places in this shard. */
+/* Adds the tensors of a shard's header. If there is an index, adds only those that it assigns to
+ * this shard. */
 static void add_entries(struct checkpoint *checkpoint, uint32_t index,
                         const struct safetensors *header) {
     struct shard *shard = &checkpoint->shards[index];
@@ -241,8 +242,8 @@ static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
     return checkpoint->shard_count++;
 }
 
-/* A shard's name comes from outside: it must be a plain file name, and there is a sane number of
- * them. */
+/* Adds a row of the index. Shard names are untrusted: they must be plain file names, and their
+ * number is limited. */
 static enum status checkpoint_add_row(struct checkpoint *checkpoint, struct arena *arena,
                                       struct bytes tensor, const struct tree *value,
                                       struct error *error) {
@@ -331,7 +332,7 @@ static enum status checkpoint_read_config(struct checkpoint *checkpoint, struct 
     return status;
 }
 
-/* Every tensor that the index places in a shard that is here must be in it. */
+/* Checks that every tensor which the index assigns to a present shard is in that shard. */
 static enum status check_index(const struct checkpoint *checkpoint, struct error *error) {
     for (uint32_t i = 0; i < checkpoint->row_count; i++) {
         const struct index_row *row = &checkpoint->rows[i];
@@ -349,7 +350,7 @@ static enum status check_index(const struct checkpoint *checkpoint, struct error
 
 /* ---- the check against the shape ---- */
 
-/* The file named in messages about an absent tensor: the index, or the only file. */
+/* The file name for messages about an absent tensor: the index, or the only file. */
 static const char *listing_name(const struct checkpoint *checkpoint) {
     return checkpoint->index_name    ? checkpoint->index_name
            : checkpoint->shard_count ? checkpoint->shards[0].name
@@ -462,7 +463,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     return STATUS_OK;
 }
 
-/* Many copies of a checkpoint come without its MTP layers, and then without any tensor of them. */
+/* Finds any tensor of the MTP layers. Many copies of a checkpoint have none. */
 static enum status find_mtp_tensor(void *context, const struct layout_tensor *wanted,
                                    struct error *error) {
     struct validation *validation = context;
@@ -487,19 +488,19 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
     return status;
 }
 
-/* ---- tensors that the files do not hold ---- */
+/* ---- tensors that are not in the files ---- */
 
-/* Adds a tensor that the index places in a shard which the directory lacks. */
+/* Adds a tensor that the index assigns to an absent shard. */
 static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
     const struct index_row *row = index_row_of(checkpoint, tensor.name);
     if (!row || checkpoint->shards[row->shard].map.count) return;
-    tensor.name = row->tensor; /* lives as long as the checkpoint */
+    tensor.name = row->tensor; /* valid as long as the checkpoint */
     tensor.bytes = safetensors_tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
     tensor.file = checkpoint->shards[row->shard].name;
     add_tensor(checkpoint, &tensor);
 }
 
-/* Inspection without shards: a tensor has the size that the shape asks for. */
+/* For inspection without shards: adds a tensor with its size given by the shape. */
 static enum status add_expected(void *context, const struct layout_tensor *wanted,
                                 struct error *error) {
     struct checkpoint *checkpoint = context;
@@ -534,7 +535,7 @@ static void sort_tensors(struct checkpoint *checkpoint) {
               sizeof *checkpoint->unsupported, by_unsupported_name);
 }
 
-/* With a tied head the embedding stands for lm_head, whatever the file has under that name. */
+/* With a tied head the embedding replaces lm_head, whatever the file has under that name. */
 static void tie_head(struct checkpoint *checkpoint) {
     const struct tensor *embedding =
         checkpoint_find(checkpoint, NAME_EMBEDDING, LAYOUT_NONE, LAYOUT_NONE);
@@ -562,8 +563,8 @@ static void hash_number(struct sha256 *hash, uint64_t value) {
     sha256_update(hash, bytes, sizeof bytes);
 }
 
-/* Hashes the header, the size, and samples spread evenly over the data. Headers alone are the same for
- * two trainings of one shape, and all of the data would take minutes. */
+/* Hashes the header, the size, and evenly spaced samples of the data. Headers alone are the same
+ * for two trainings of one shape, and hashing all data would take minutes. */
 static void hash_shard(struct sha256 *hash, const struct shard *shard) {
     const size_t start = 8 + shard->header_bytes, bytes = shard->map.count;
     if (!bytes) return;
@@ -691,7 +692,7 @@ const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight) {
     char name[LAYOUT_NAME_BYTES + 16];
     size_t wanted = strlen(weight->name) + strlen(LAYOUT_SCALE_SUFFIX);
-    if (wanted >= sizeof name) return NULL; /* no weight of ours has so long a name */
+    if (wanted >= sizeof name) return NULL; /* no weight has such a long name */
     format_text(name, sizeof name, "%s" LAYOUT_SCALE_SUFFIX, weight->name);
     return checkpoint_tensor(checkpoint, name);
 }
@@ -733,7 +734,7 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint) {
 void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
                                 float *out) {
     const uint64_t size =
-        safetensors_tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
+        safetensors_tensor_type_bytes(tensor->type, 1); /* a whole number for all these types */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A Hugging Face checkpoint directory, opened and validated: config.json, model.safetensors or
- * shards with model.safetensors.index.json. Owns the file mappings; tensors point into them,
- * read-only.
+ * Opens and validates a Hugging Face checkpoint directory: config.json, and model.safetensors or
+ * shards with model.safetensors.index.json. It owns the file mappings. Tensors point into them and
+ * are read-only.
  */
 #pragma once
 
@@ -15,34 +15,34 @@ struct tensor {
     uint64_t shape[2]; /* [rows][cols], or [n] */
     const void *data;  /* may be unaligned; NULL when the checkpoint was opened without shards */
     uint64_t bytes;
-    const char *file; /* shard it lies in, for messages */
+    const char *file; /* the shard's name, for messages */
 };
 
 struct checkpoint;
 
 enum checkpoint_parts {
-    CHECKPOINT_WHOLE, /* everything must be there and right */
-    /* config.json, and shards or index if present: for inspection. A tensor of an absent shard gets the size
-     * that the shape asks for and no data. */
+    CHECKPOINT_WHOLE, /* everything must be present and valid */
+    /* For inspection: config.json, and shards or index if present. A tensor of an absent shard has
+     * the size given by the shape and no data. */
     CHECKPOINT_SHAPE_ONLY
 };
 
-/* Opens and checks: headers (sizes, offsets inside the file, no overlap, types), that every tensor
- * the shape asks for exists with the right dims and a usable type, FP8 tensors have their scale
- * (possibly in another shard) of ceil(rows/128) x ceil(cols/128), scales finite and no NaN. One
- * line that names file, tensor, expected and found. Tensors that the shape does not ask for are
- * ignored. An MTP layer that config.json announces may be absent altogether, as many copies drop it
- * (checkpoint_has_mtp). Scales, norms and the router's biases are checked for NaN and infinity
- * here; weights are checked by their readers (checkpoint_tensor_check_finite). */
+/* Opens and validates a checkpoint. Headers must have valid sizes, types and offsets without
+ * overlap. Every tensor of the shape must exist with the right dims and a usable type. FP8 tensors
+ * must have a scale of ceil(rows/128) x ceil(cols/128), possibly in another shard. Other tensors
+ * are ignored. The MTP layers of config.json may be absent altogether, as many copies drop them
+ * (checkpoint_has_mtp). Scales, norms and router biases are checked for NaN and infinity here;
+ * weights are checked by their readers (checkpoint_tensor_check_finite). An error names file,
+ * tensor, expected and found in one line. */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
-/* A checkpoint with its tensors in memory: all that the shape asks for, without MTP layers. Takes
- * over mapping, names and table. */
+/* Makes a checkpoint of tensors in memory: all those of the shape, without MTP layers. It takes
+ * ownership of mapping, names and table. */
 struct checkpoint_memory {
-    struct bytes map;       /* a mapping, in which the tensors' data lie */
-    char *names;            /* of the tensors; from malloc, as is the table */
+    struct bytes map;       /* a mapping with the tensors' data */
+    char *names;            /* of the tensors; from malloc, like the table */
     struct tensor *tensors; /* [tensor_count] in any order */
     uint32_t tensor_count;
 };
@@ -51,19 +51,20 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
 
 const struct shape *checkpoint_shape(const struct checkpoint *checkpoint);
 
-/* True if the weights of all MTP layers that the shape announces are there (and it announces any).
- * An MTP layer's copies of embedding and head may be missing even so: they equal the main model's.
+/* True if the shape has MTP layers and the weights of all of them are present. An MTP layer's
+ * copies of embedding and head may still be absent, as they equal the main model's.
  */
 bool checkpoint_has_mtp(const struct checkpoint *checkpoint);
 
 /* NULL if the checkpoint has no such tensor. With a tied head, the head is the embedding. The
  * returned struct lives with the checkpoint. */
 const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, const char *name);
-/* The same by the architecture's table of names; arguments as in layout_write_name. */
+/* checkpoint_tensor with a name from the architecture's table; arguments as in
+ * layout_write_name. */
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum tensor_name name,
                                      uint32_t layer, uint32_t expert);
 
-/* The scales of a tensor, or NULL. */
+/* The scales of a tensor; NULL if it has none. */
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight);
 
@@ -71,21 +72,21 @@ const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
 uint32_t checkpoint_tensor_count(const struct checkpoint *checkpoint);
 const struct tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, uint32_t index);
 
-/* 32 bytes that identify the weights: SHA-256 over config.json and, of every shard, size, header
- * and evenly spaced samples of the data (so that two trainings of one shape differ). Without
- * shards, over config.json and index alone. */
+/* 32 bytes that identify the weights: SHA-256 over config.json and every shard's size, header and
+ * evenly spaced samples of the data, so that two trainings of one shape differ. Without shards, it
+ * is over config.json and index alone. */
 void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]);
 
-/* True if all shards are there, so that the identity is that of the weights. */
+/* True if all shards are present, so that the identity covers the weights. */
 bool checkpoint_has_weights(const struct checkpoint *checkpoint);
 
-/* 32 bytes that identify these very files: the identity, and when each shard was written. */
+/* 32 bytes that identify these files: a hash of the identity and each shard's modification time. */
 void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
 
-/* Converts `count` elements from `first` on to floats (FP8: raw code values, without scale). */
+/* Converts `count` elements from `first` on to floats. FP8 codes are not multiplied by scales. */
 void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
                                 float *out);
 
-/* STATUS_CORRUPT, naming file, tensor and place, at the first NaN or infinity. Reads the whole
- * tensor. */
+/* Reads the whole tensor. STATUS_CORRUPT at the first NaN or infinity; the error names file, tensor
+ * and place. */
 enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error);

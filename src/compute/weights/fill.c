@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * As many parts as there are threads are packed at once, so that a team is busy with small parts
- * too, and their digests are taken by all threads.
+ * As many parts as there are threads are packed at once, so that small parts, too, occupy the team.
+ * All threads compute their digests.
  */
 #include "compute/weights/fill.h"
 
@@ -20,12 +20,12 @@ static void finish_parts(void *context, uint32_t first, uint32_t count, uint32_t
     }
 }
 
-/* True: the part is ours to pack. False: somebody else packs it, or it is there. */
+/* Returns true if this process must pack the part, false if another does or it is complete. */
 static bool fill_claim(struct weights_file *file, struct pack_run *run, struct fill_part *part) {
     part->done = weights_file_holds(file, part->place) == part->what;
     if (!part->done && !weights_file_claim(file, part->place)) return false;
     if (!part->done &&
-        weights_file_holds(file, part->place) == part->what) { /* somebody else was first */
+        weights_file_holds(file, part->place) == part->what) { /* another process was first */
         weights_file_give_back(file, part->place);
         part->done = true;
     }
@@ -36,7 +36,7 @@ static bool fill_claim(struct weights_file *file, struct pack_run *run, struct f
     return !part->done;
 }
 
-/* Packs parts [first, first + count), which are claimed. */
+/* Packs the claimed parts [first, first + count). */
 static enum status pack_parts(struct fill *fill, struct pack_run *run, uint32_t first,
                               uint32_t count, struct error *error) {
     struct fill_round round = {.fill = fill, .first = first};

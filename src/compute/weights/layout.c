@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The order is embedding, layers, final norm, head, MTP layers.
+ * Tensors are listed in the order embedding, layers, final norm, head, MTP layers.
  */
 #include "compute/weights/layout.h"
 
@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-/* Where tensors come in the list. */
+/* The position of tensors in the list. */
 enum section { SECTION_FRONT, SECTION_MTP_FRONT, SECTION_LAYER, SECTION_MTP_BACK, SECTION_BACK };
 
-/* A number of rows or columns. */
+/* The number of rows or columns of a tensor. */
 enum extent {
     NO_COLUMNS,
     VOCAB,
@@ -28,7 +28,7 @@ enum extent {
     SHARED_WIDTH
 };
 
-/* When a shape's layer has the tensor. */
+/* The condition for a layer to have the tensor. */
 enum presence {
     ALWAYS,
     IF_MLA,
@@ -41,7 +41,7 @@ enum presence {
     IF_UNTIED
 };
 
-/* `pattern` takes the layer's number, then the expert's. */
+/* `pattern` has placeholders for the layer's number, then the expert's. */
 struct layout_row {
     const char *pattern;
     enum section section;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tensors of a checkpoint. A table for each architecture has their Hugging Face names, as patterns, and
- * their sizes, in the order of the published checkpoints (README_WEIGHTS.md). No other file spells a name:
- * checks, inspection and random weights visit the list, and weights.c asks for a tensor by its enumerator. Pure.
+ * The list of a checkpoint's tensors. Each architecture has a table of Hugging Face name patterns
+ * and sizes, in the order of the published checkpoints (README_WEIGHTS.md). No other file spells a
+ * tensor's name: validation, inspection and random weights visit the list, and weights.c looks up
+ * tensors by enumerator. Pure.
  */
 #pragma once
 
@@ -9,17 +10,17 @@
 
 enum tensor_name {
     NAME_EMBEDDING,
-    /* in front of an MTP layer's block */
+    /* before an MTP layer's block */
     NAME_MTP_EMBEDDING,
     NAME_MTP_EMBEDDING_NORM,
     NAME_MTP_HIDDEN_NORM,
     NAME_MTP_PROJECTION,
-    /* of each layer */
+    /* in each layer */
     NAME_ATTENTION_NORM,
     NAME_Q_A,
     NAME_Q_A_NORM,
     NAME_Q_B,
-    NAME_Q, /* without q_rank, instead of the three before */
+    NAME_Q, /* replaces the three above if q_rank is 0 */
     NAME_KV_A,
     NAME_KV_A_NORM,
     NAME_KV_B,
@@ -27,7 +28,7 @@ enum tensor_name {
     NAME_MLP_NORM,
     NAME_ROUTER,
     NAME_ROUTER_BIAS,
-    NAME_EXPERT_GATE, /* gate, up and down follow each other in each kind of MLP */
+    NAME_EXPERT_GATE, /* gate, up and down are adjacent for each kind of MLP */
     NAME_EXPERT_UP,
     NAME_EXPERT_DOWN,
     NAME_SHARED_GATE,
@@ -36,10 +37,10 @@ enum tensor_name {
     NAME_DENSE_GATE,
     NAME_DENSE_UP,
     NAME_DENSE_DOWN,
-    /* behind an MTP layer's block */
+    /* after an MTP layer's block */
     NAME_MTP_HEAD_NORM,
     NAME_MTP_HEAD,
-    /* behind all layers but MTP's */
+    /* after all layers except MTP layers */
     NAME_FINAL_NORM,
     NAME_HEAD,
     NAME_COUNT
@@ -60,7 +61,7 @@ enum layout_kind {
 
 #define LAYOUT_NONE UINT32_MAX
 #define LAYOUT_NAME_BYTES 96
-#define LAYOUT_SCALE_SUFFIX "_scale_inv" /* behind the name of a tensor: the name of its scales */
+#define LAYOUT_SCALE_SUFFIX "_scale_inv" /* suffix of a tensor's name for its scales */
 
 struct layout_tensor {
     char name[LAYOUT_NAME_BYTES];
@@ -76,18 +77,18 @@ struct layout_tensor {
     bool optional;          /* an MTP layer's copy of the embedding or the head */
 };
 
-/* Calls `visit` for each tensor; stops at the first status that is not OK and returns it. */
+/* Called for each tensor. The visit stops at the first error and returns it. */
 typedef enum status layout_visit(void *context, const struct layout_tensor *tensor,
                                  struct error *error);
 enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
                         struct error *error);
 
-/* A tensor's name in the checkpoint. Ignores `layer` outside the layers, and `expert` but for a
- * routed expert's tensors. */
+/* Writes a tensor's name in the checkpoint. `layer` is ignored for tensors outside the layers, and
+ * `expert` for all but routed experts. */
 void layout_write_name(const struct shape *shape, enum tensor_name name, uint32_t layer,
                        uint32_t expert, char out[LAYOUT_NAME_BYTES]);
 
-/* Whether a checkpoint's tensor, or its scale, is a routed expert's. */
+/* True if the name is that of a routed expert's tensor, or of its scale. */
 bool layout_is_expert(const char *name);
 
 /* A short name, such as "embedding" or "dense MLP". */

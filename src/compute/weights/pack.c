@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each job copies its rows to a thread's buffer first: file offsets may be unaligned, and the
- * values are looked through on the way. After a job its part of the mapping is dropped
- * (MADV_DONTNEED); what is needed again comes back from the page cache.
+ * Each job first copies its rows to its thread's buffer, as file offsets may be unaligned, and
+ * checks the values. After a job its part of the mapping is dropped (MADV_DONTNEED). Pages that are
+ * needed again come back from the page cache.
  */
 #include "compute/weights/pack.h"
 
@@ -66,7 +66,7 @@ void pack_list_free(struct pack_list *list) {
     *list = (struct pack_list){0};
 }
 
-/* True: all codes, or values, are finite. */
+/* True if all codes are finite. */
 static bool codes_are_finite(const uint8_t *codes, size_t count) {
     uint8_t bad = 0;
     for (size_t i = 0; i < count; i++)
@@ -103,7 +103,7 @@ static void apply_scales(const struct pack_job *job, float *values) {
     }
 }
 
-/* Floats become BF16 where they lie. */
+/* Rounds floats to BF16 in place. */
 static void round_floats(char *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         float value;
@@ -113,8 +113,8 @@ static void round_floats(char *values, size_t count) {
     }
 }
 
-/* Copies the job's rows to `to`, as elements of the job's type; false if one is not finite. There is room for
- * floats. */
+/* Copies the job's rows to `to`, converted to the job's type. Returns false if a value is not
+ * finite. `to` has room for floats. */
 static bool pack_fetch(const struct pack_job *job, void *to) {
     size_t count = job->row_count * pack_columns(job->tensor);
     const char *from = (const char *)job->tensor->data + job->source_row * source_row_bytes(job);
@@ -150,7 +150,7 @@ static void drop_mapped(const struct pack_job *job) {
     if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
-/* The rows go to the device as they were fetched. */
+/* Sends the fetched rows unchanged to the device. */
 static bool send_job(const struct pack_job *job, struct upload *upload, uint32_t member) {
     bool finite = pack_fetch(job, upload_room(upload, member));
     size_t bytes = fetched_row_bytes(job);
@@ -226,7 +226,7 @@ enum status pack_run_open(struct pack_run *run, const struct pack_list *list, st
     for (uint32_t i = 0; i < list->count; i++) {
         size_t bytes = 2 * list->jobs[i].row_count * fetched_row_bytes(&list->jobs[i]);
         if (bytes > run->buffer_bytes)
-            run->buffer_bytes = bytes; /* 2: to transpose, to round floats */
+            run->buffer_bytes = bytes; /* 2: for transposing, for rounding floats */
         run->total_bytes += pack_job_bytes(&list->jobs[i]);
     }
     run->buffer_bytes = round_up(run->buffer_bytes + 1, 4096);

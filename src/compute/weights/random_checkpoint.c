@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two passes over the shape's tensor list: the first lays out the files (names, types, offsets),
- * the second fills them, 128 rows at a time, so that memory does not grow with the model. Each
- * value depends only on (seed, tensor name, index). Does not try to resemble trained weights.
+ * Two passes over the shape's tensor list. The first lays out the files (names, types, offsets).
+ * The second fills them 128 rows at a time, so that memory does not grow with the model. Each value
+ * depends only on (seed, tensor name, index). The weights do not resemble trained ones.
  */
 #include "compute/weights/random_checkpoint.h"
 
@@ -40,15 +40,15 @@ struct writer {
     FILE *file; /* the shard being written */
     char path[PATH_BYTES];
     float *rows;    /* [QUANT_GROUP][columns] */
-    uint8_t *coded; /* the rows as they go into the file */
-    float *scales;  /* of the tensor just written, [row blocks][column blocks] */
+    uint8_t *coded; /* the rows in the file's format */
+    float *scales;  /* of the last written tensor, [row blocks][column blocks] */
     size_t row_room, scale_room;
 };
 
 /* ---- values ---- */
 
 static uint64_t random_checkpoint_key_of(const char *name, uint64_t seed) {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a: the names' values in checkpoints that exist */
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a; fixed, as existing checkpoints depend on it */
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
     return hash_mix(hash + hash_mix(seed + HASH_STEP));
@@ -77,8 +77,8 @@ static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, f
         out[columns - 1] = mean + deviation * random_checkpoint_normal_at(start, columns - 1);
 }
 
-/* Gain over 1/sqrt(inputs), by the role of a linear. Queries and outputs are a little louder than
- * plain unit variance, so that attention is neither flat nor a single token. */
+/* Gain relative to 1/sqrt(inputs), by the role of a linear. Queries and outputs have slightly more
+ * than unit variance, so that attention is neither flat nor on a single token. */
 static float gain_of(enum tensor_name name) {
     static const float gains[NAME_COUNT] = {
         [NAME_Q] = 1.6f,           [NAME_Q_B] = 1.6f,       [NAME_O] = 1.3f,
@@ -88,7 +88,8 @@ static float gain_of(enum tensor_name name) {
     return gains[name] > 0 ? gains[name] : 1.0f;
 }
 
-/* The name that a tensor's values are drawn for: an MTP layer repeats the main model's embedding and head. */
+/* The name that seeds a tensor's values. An MTP layer repeats the main model's embedding and
+ * head. */
 static enum tensor_name random_checkpoint_source_of(const struct writer *writer,
                                                     const struct layout_tensor *tensor) {
     if (tensor->kind == LAYOUT_EMBEDDING) return NAME_EMBEDDING;
@@ -208,8 +209,8 @@ static void file_name(const struct writer *writer, uint32_t shard, char out[64])
         format_text(out, 64, "model-%05u-of-%06u.safetensors", shard + 1, writer->shards);
 }
 
-/* In the place of what has the name: a link may lead into a cache of models, and a file may be mapped
- * by a server. */
+/* Creates a file. It replaces an existing one instead of writing into it, as a link may lead into a
+ * cache of models, and a server may have mapped the file. */
 static enum status random_checkpoint_open_file(struct writer *writer, const char *name,
                                                struct error *error) {
     format_text(writer->path, sizeof writer->path, "%s/%s", writer->plan->directory, name);
@@ -230,7 +231,7 @@ static enum status close_file(struct writer *writer, enum status status, struct 
     return error_set(error, STATUS_IO, "%s: cannot be written: %s", writer->path, strerror(errno));
 }
 
-/* The JSON of one shard's header, padded so that the data begins on a multiple of eight. */
+/* Writes the JSON of one shard's header, padded so that the data begins at a multiple of eight. */
 static void random_checkpoint_write_header(struct writer *writer, uint32_t shard) {
     char *text = NULL;
     size_t bytes = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two walks over the shape's tensors: the first finds out how large each kind of bytes has to be,
- * the second points tensors at them. The bytes lie in an anonymous file: packing drops what it has
- * read from memory, and the file brings it back.
+ * Two walks over the shape's tensors. The first computes the required size of each kind of bytes,
+ * and the second points tensors at them. The bytes are in an anonymous file: packing drops pages
+ * after reading them, and the file brings them back.
  */
 #include "compute/weights/random_tensors.h"
 
@@ -29,7 +29,7 @@ struct draw {
     const struct shape *shape;
     struct region regions[KIND_COUNT];
     struct {
-        uint64_t columns; /* of the weights */
+        uint64_t columns; /* of the weight */
         struct region region;
     } scales[SCALES_MAX];
     uint32_t scale_count;
@@ -105,7 +105,7 @@ static uint64_t next_bits(uint64_t *state) { /* xorshift64* (Vigna, 2016) */
     return *state * 0x2545F4914F6CDD1Du;
 }
 
-/* Each word consists of random bits where `keep` has ones, and of `set` elsewhere. */
+/* Fills words with random bits where `keep` has ones, and with the bits of `set` elsewhere. */
 static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
     uint64_t state = 0x9E3779B97F4A7C15u;
     for (size_t i = 0; i < bytes; i += 8) {
@@ -175,7 +175,7 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     draw.tensor_count = 0;
     random_tensors_fill_all(&draw);
     status = layout_each(shape, random_tensors_visit, &draw, error);
-    check(status == STATUS_OK); /* the first walk went through */
+    check(status == STATUS_OK); /* the first walk succeeded */
     struct checkpoint_memory memory = {.map = {draw.base, bytes},
                                        .names = draw.names,
                                        .tensors = draw.tensors,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reader of a safetensors header. Everything in it comes from outside: lengths, offsets and
- * shapes are added and multiplied with overflow checks, and nothing is trusted before it has been
- * compared with the file's size. Does not look at the data.
+ * The reader of a safetensors header, which is untrusted. Lengths, offsets and shapes are added and
+ * multiplied with overflow checks, and compared with the file's size before use. The data is not
+ * read.
  */
 #include "compute/weights/safetensors.h"
 
@@ -93,9 +93,9 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
     return STATUS_OK;
 }
 
-struct safetensors_place { /* what a refusal names */
+struct safetensors_place { /* the names in an error */
     const char *file;
-    const char *tensor; /* fit for a message */
+    const char *tensor; /* safe to print */
     struct error *error;
 };
 
@@ -117,7 +117,7 @@ static enum status safetensors_read_type(const struct safetensors_place *place,
                      text.data);
 }
 
-/* Reads the shape, and the bytes that it asks for. */
+/* Reads the shape, and computes its bytes. */
 static enum status safetensors_read_shape(const struct safetensors_place *place,
                                           const struct tree *value, uint32_t bits,
                                           struct safetensors_entry *entry, uint64_t *bytes_out) {
@@ -205,7 +205,7 @@ static enum status check_overlap(const char *file, struct arena *arena,
     const struct safetensors_entry **order =
         arena_take(arena, (tensors->count + 1) * sizeof(struct safetensors_entry *));
     if (!order) return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", file);
-    uint32_t count = 0; /* an empty tensor overlaps nothing, wherever it lies */
+    uint32_t count = 0; /* an empty tensor overlaps nothing */
     for (uint32_t i = 0; i < tensors->count; i++)
         if (tensors->entries[i].bytes) order[count++] = &tensors->entries[i];
     qsort(order, count, sizeof *order, by_place);

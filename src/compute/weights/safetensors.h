@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One safetensors file: u64 little-endian header length, JSON header, data. Reads a file that lies
- * in memory (mapped, or a test's bytes) and proves that every tensor lies inside it. Pure: opens
+ * Parser of a safetensors file: u64 little-endian header length, JSON header, data. It reads a file
+ * in memory (mapped, or a test's bytes) and checks that every tensor is inside it. Pure: opens
  * nothing. Format: https://github.com/huggingface/safetensors (README, "Format").
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define SAFETENSORS_HEADER_BYTES_MAX ((uint64_t)100 << 20) /* as the reference reader has it */
+#define SAFETENSORS_HEADER_BYTES_MAX ((uint64_t)100 << 20) /* the reference reader's limit */
 #define SAFETENSORS_DIMS_MAX 8
 
 enum tensor_type {
@@ -17,13 +17,13 @@ enum tensor_type {
     TENSOR_F16,
     TENSOR_F32,
     TENSOR_E4M3,
-    TENSOR_TYPE_COUNT /* any other type of the format: its size is known, its values are not used */
+    TENSOR_TYPE_COUNT /* any other type of the format; only its size is used */
 };
 
 struct safetensors_entry {
     const char *name;
-    const char *type_name; /* as the header has it, such as "BF16" or "I64" */
-    enum tensor_type type; /* TENSOR_TYPE_COUNT: one that no weight may have */
+    const char *type_name; /* from the header, such as "BF16" or "I64" */
+    enum tensor_type type; /* TENSOR_TYPE_COUNT: not allowed for weights */
     uint32_t dims;
     uint64_t shape[SAFETENSORS_DIMS_MAX];
     const void *data; /* inside the file's bytes; may be unaligned */
@@ -43,9 +43,9 @@ size_t safetensors_memory(uint64_t header_bytes);
 enum status safetensors_header_bytes(struct bytes file, const char *name, uint64_t *bytes_out,
                                      struct error *error);
 
-/* Entries and their names live in the arena. Checks lengths, JSON, types, that offsets fit the
- * shape, lie inside the file and do not overlap. Holes are allowed. One line naming file, tensor,
- * expected and found. */
+/* Parses the header. Entries and their names are allocated in the arena. Checks lengths, JSON and
+ * types, and that offsets match the shape, are inside the file and do not overlap. Gaps are
+ * allowed. An error names file, tensor, expected and found in one line. */
 enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
                              struct safetensors *out, struct error *error);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * config.json to struct shape. Owns the reading of every key, its default and its bounds, and the
- * RoPE and YaRN constants, which are computed once here so that no kernel repeats the formulas.
+ * Parses config.json into struct shape. This file has every key with its default and bounds, and
+ * computes the RoPE and YaRN constants once, so that no kernel repeats the formulas.
  *
  * Defaults are those of the published config classes (transformers' DeepseekV3Config,
- * DeepseekV2Config); dimensions have none, because a guessed dimension only fails later and less
- * clearly. A JSON null counts as an absent key. A key that we do not know is ignored: releases
- * have many that only training reads.
+ * DeepseekV2Config). Dimensions have no defaults, because a wrong one would only fail later and
+ * less clearly. A JSON null counts as an absent key. Unknown keys are ignored, as releases have
+ * many that only training uses.
  */
 #include "compute/weights/shape.h"
 
@@ -48,7 +48,7 @@ static const struct architecture_row *defaults_of(const struct shape *shape) {
     return &architectures[shape->architecture];
 }
 
-/* Reads keys of one object. The first failure stays; later reads do nothing. */
+/* Reads keys of one object. After the first failure, which is kept, later reads do nothing. */
 struct shape_reader {
     const struct tree *object;
     const char *file;
@@ -169,7 +169,7 @@ static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     if (shape->rope_dim % 2)
         refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
                "an even number (RoPE turns pairs)");
-    /* without it a row of zeros would be divided by zero */
+    /* not 0: a row of zeros would be divided by zero */
     shape->rms_epsilon = (float)shape_read_number(reader, "rms_norm_eps", 1e-12, 1, 1e-6);
     shape->tied_head = read_bool(reader, "tie_word_embeddings", false);
     if (read_bool(reader, "attention_bias", false))
@@ -183,7 +183,7 @@ static void read_groups(struct shape_reader *reader, struct shape *shape) {
     const struct architecture_row *defaults = defaults_of(shape);
     shape->groups = shape->groups_kept = 1;
     if (shape->method == ROUTER_GREEDY) return;
-    /* An explicit null means no groups; only an absent key takes the default. */
+    /* An explicit null means no groups. Only an absent key gets the default. */
     bool absent = !tree_member(reader->object, "n_group");
     shape->groups =
         shape_read_count(reader, "n_group", 1, shape->experts, absent ? defaults->groups : 1);
@@ -231,7 +231,8 @@ static void read_router(struct shape_reader *reader, struct shape *shape) {
     read_groups(reader, shape);
 }
 
-/* Layer i is MoE if i >= first_k_dense_replace and i is a multiple of moe_layer_freq. True: one is dense. */
+/* Layer i is MoE if i >= first_k_dense_replace and i is a multiple of moe_layer_freq. Returns true
+ * if any layer is dense. */
 static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
     uint32_t first = 0, frequency = 1;
     bool dense = false;
@@ -398,14 +399,15 @@ static void refuse_token(struct shape_reader *reader, const char *key, const str
     refuse(reader, STATUS_INVALID, key, value, expected);
 }
 
-/* One token; NONE if the value is no token of the model. Who needs the token refuses that. */
+/* Reads a token; NONE if the value is not in the vocabulary. Callers that need the token check
+ * it. */
 static uint32_t shape_find_token(const struct shape_reader *reader, const char *key,
                                  const struct shape *shape) {
     int64_t id = NONE;
     return is_token(member(reader, key), shape, &id) ? (uint32_t)id : NONE;
 }
 
-/* -1 and null stand for no token in many configurations. */
+/* In many configurations -1 and null mean no token. */
 static bool is_no_token(const struct tree *value) {
     int64_t id = 0;
     return tree_is_null(value) || (tree_get_integer(value, &id) && id == -1);
@@ -419,7 +421,7 @@ bool shape_add_eos(struct shape *shape, uint32_t id) {
     return true;
 }
 
-/* Adds the ids of an eos_token_id (one integer or a list); each once. */
+/* Adds the ids of an eos_token_id (one integer or a list), each once. */
 static void read_eos(struct shape_reader *reader, struct shape *shape) {
     const struct tree *value = member(reader, "eos_token_id");
     const bool one = value && tree_kind(value) == TREE_INTEGER;
@@ -441,7 +443,7 @@ static void read_eos(struct shape_reader *reader, struct shape *shape) {
     }
 }
 
-/* Parses the text in memory of its own and hands the root object to `read`. */
+/* Parses the text in temporary memory and passes the root object to `read`. */
 static enum status with_object(struct bytes json, const char *file, struct error *error,
                                void (*read)(struct shape_reader *, struct shape *),
                                struct shape *shape) {
@@ -466,7 +468,7 @@ static enum status with_object(struct bytes json, const char *file, struct error
 static void shape_read_config(struct shape_reader *reader, struct shape *shape) {
     read_architecture(reader, shape);
     read_dimensions(reader, shape);
-    if (reader->status != STATUS_OK) return; /* what follows leans on the dimensions */
+    if (reader->status != STATUS_OK) return; /* the rest depends on the dimensions */
     read_experts(reader, shape);
     if (reader->status != STATUS_OK) return;
     read_rope(reader, shape);

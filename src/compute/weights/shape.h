@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shape of a model: config.json, checked. Everything that reads a dimension reads it from here. Pure:
- * parses bytes, opens nothing.
+ * The shape of a model: the validated contents of config.json, and the only source of its
+ * dimensions. Pure: parses bytes, opens nothing.
  */
 #pragma once
 
@@ -14,15 +14,15 @@
 
 enum router_scoring { ROUTER_SIGMOID, ROUTER_SOFTMAX };
 
-/* How experts are chosen: GREEDY top-k over all; GROUP_LIMITED by the best group maximum;
- * NOAUX_TC by biased scores, group score = sum of its two largest. */
+/* The choice of experts. GREEDY: top-k over all. GROUP_LIMITED: groups with the largest maximum.
+ * NOAUX_TC: biased scores; a group's score is the sum of its two largest. */
 enum router_method { ROUTER_GREEDY, ROUTER_GROUP_LIMITED, ROUTER_NOAUX_TC };
 
-/* config.json's "architectures". Each has a row of defaults in shape.c, and a table of tensors in layout.c. */
+/* config.json's "architectures". Each has a row of defaults in shape.c, and a table of tensors in
+ * layout.c. */
 enum architecture { ARCHITECTURE_DEEPSEEK_V3, ARCHITECTURE_DEEPSEEK_V2, ARCHITECTURE_COUNT };
 
-/* The parts of a layer. The model's functions implement each kind; they ask for the kind, not for the
- * architecture. */
+/* The kinds of a layer's parts. The model's code depends on these, not on the architecture. */
 enum attention_kind { ATTENTION_MLA };
 enum mlp_kind { MLP_DENSE, MLP_MOE };
 struct layer_kind {
@@ -40,7 +40,7 @@ struct shape {
     uint32_t experts;        /* n_routed_experts; 0: no MoE layer at all */
     uint32_t shared_experts; /* one MLP of shared_experts * expert_width */
     uint32_t experts_per_token;
-    uint32_t groups, groups_kept; /* n_group, topk_group; 1, 1 without a group stage */
+    uint32_t groups, groups_kept; /* n_group, topk_group; both 1 without a group stage */
     enum router_scoring scoring;
     enum router_method method;
     bool normalize_weights; /* norm_topk_prob */
@@ -62,7 +62,7 @@ struct shape {
     /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
-    uint32_t bos_token;          /* UINT32_MAX: none that is a token of the model */
+    uint32_t bos_token;          /* UINT32_MAX: none in the vocabulary */
     /* eos_token_id of config.json, and of generation_config.json if there is one */
     uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count;
 };
@@ -82,13 +82,13 @@ static inline bool shape_layer_is_moe(const struct shape *shape, uint32_t layer)
 /* "DeepseekV3ForCausalLM" */
 const char *shape_architecture_name(enum architecture architecture);
 
-/* Parses config.json. Unknown architecture, RoPE type, scoring function, topk_method, quantization
- * method or block size, or a value out of range: one line that names key, expected and found.
- * `file` is only used in messages. */
+/* Parses config.json. Fails for an unknown architecture, RoPE type, scoring function, topk_method,
+ * quantization method or block size, and for values out of range. The error names key, expected and
+ * found in one line. `file` is only used in messages. */
 enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
                         struct error *error);
 
-/* Adds a token that ends an answer, once. False: there are LIMIT_STOP_TOKENS others. */
+/* Adds a stop token unless it is there. Returns false if there are LIMIT_STOP_TOKENS others. */
 bool shape_add_eos(struct shape *shape, uint32_t id);
 
 /* Adds generation_config.json's eos_token_id to those of config.json. */

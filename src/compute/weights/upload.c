@@ -6,8 +6,8 @@
 struct upload_member {
     struct device_stream *stream;
     void *buffers[2];
-    struct device_event *sent[2]; /* of each buffer's last bytes */
-    uint32_t next;                /* buffer */
+    struct device_event *sent[2]; /* after each buffer's last copy */
+    uint32_t next;                /* index of the next buffer */
 };
 
 struct upload {
@@ -63,7 +63,7 @@ void upload_close(struct upload *upload) {
     free(upload);
 }
 
-/* A device that fails here says so at the end, too. */
+/* A device failure here is also reported by upload_finish. */
 void *upload_room(struct upload *upload, uint32_t member) {
     struct upload_member *of = &upload->members[member];
     (void)device_synchronize_event(upload->device, of->sent[of->next], NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Laying out runs twice over the same code: the first walk has no memory and only counts, the
- * second fills in addresses and lists the packing jobs. So the mapping is exactly as large as it
- * must be. All processes lay out alike: parts of a shared file are the same jobs to all.
+ * The layout code runs twice: the first walk has no memory and only counts bytes, the second fills
+ * in addresses and lists the packing jobs. The mapping thus has exactly the required size. All
+ * processes compute the same layout, so the parts of a shared file are the same jobs for all.
  */
 #include "compute/weights/weights.h"
 
@@ -16,7 +16,7 @@
 
 #define PLACE_ALIGN 64
 #define SLOT_ALIGN 4096
-/* A part of the common file is this share of what all read of the checkpoint, within limits. */
+/* A part of the common file has 1 / PART_SHARE of the bytes read to pack it, within limits. */
 #define PART_SHARE 64
 #define PART_BYTES_MIN ((uint64_t)64 << 10)
 #define PART_BYTES_MAX ((uint64_t)16 << 20)
@@ -30,8 +30,8 @@ struct builder {
     size_t used;
     struct pack_list list;
     struct packed_matrix *absorbed; /* the next free one of weights->absorbed */
-    uint64_t *wanted;               /* [slot_count] what each slot shall hold */
-    enum status status;             /* sticks at the first failure */
+    uint64_t *wanted;               /* [slot_count] name of each slot's expert */
+    enum status status;             /* the first failure */
     struct error *error;
 };
 
@@ -46,7 +46,7 @@ static void weights_add_job(struct builder *builder, const struct pack_job *job)
         builder->status = pack_list_add(&builder->list, job, builder->error);
 }
 
-/* A routed expert's tensor, or NULL. */
+/* Finds a routed expert's tensor. If it is absent, sets the error and returns NULL. */
 static const struct tensor *expert_tensor(struct builder *builder, enum tensor_name name,
                                           uint32_t layer, uint32_t expert) {
     const struct tensor *tensor = checkpoint_find(builder->checkpoint, name, layer, expert);
@@ -81,7 +81,7 @@ static float *put_floats(struct builder *builder, const struct tensor *tensor) {
     return data;
 }
 
-/* Fills a matrix that has its descriptor and memory. */
+/* Adds the packing job of a matrix that has its descriptor and memory. */
 static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
@@ -101,7 +101,7 @@ static void fill_matrix(struct builder *builder, const struct packed_matrix *mat
                                                     .data = (void *)(uintptr_t)matrix->scales});
 }
 
-/* Bytes of a matrix's data, as the matrix lies. */
+/* Bytes of a matrix's data in its layout. */
 static size_t weights_data_bytes(const struct packed_matrix *matrix) {
     if (matrix->pitch) return matrix->rows * matrix->pitch;
     return packed_data_bytes(matrix->type, matrix->rows, matrix->cols);
@@ -125,7 +125,7 @@ static struct packed_matrix put_matrix(struct builder *builder, const struct ten
     return matrix;
 }
 
-/* A tensor of E4M3 once more, as BF16. */
+/* Adds a BF16 copy of an E4M3 tensor. */
 static struct packed_matrix put_bf16(struct builder *builder, const struct tensor *tensor) {
     struct packed_matrix matrix =
         place_matrix(builder, WEIGHT_BF16, (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
@@ -133,8 +133,8 @@ static struct packed_matrix put_bf16(struct builder *builder, const struct tenso
     return matrix;
 }
 
-/* Rows [first, first + count) of a tensor as a matrix of their own, or transposed. FP8 survives if
- * all rows share a scale block (or, untransposed, start on one). */
+/* Adds rows [first, first + count) of a tensor as a separate matrix, perhaps transposed. It stays
+ * FP8 if all rows share a scale block (or, untransposed, start on one). */
 static struct packed_matrix put_rows(struct builder *builder, const struct tensor *tensor,
                                      uint32_t first, uint32_t count, bool transposed) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
@@ -188,7 +188,7 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
                          const struct tensor *kv_b) {
     const struct shape *shape = builder->shape;
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
-    if (!kv_b || builder->options->device) return; /* its kernels read kv_b itself */
+    if (!kv_b || builder->options->device) return; /* a device's kernels read kv_b itself */
     for (uint32_t head = 0; head < shape->heads; head++) {
         uint32_t first = head * head_rows, value_first = first + shape->nope_dim;
         struct packed_matrix k = put_rows(builder, kv_b, first, shape->nope_dim, true);
@@ -227,7 +227,7 @@ static void weights_put_attention(struct builder *builder, uint32_t layer,
     put_absorbed(builder, attention, kv_b);
 }
 
-/* The types that all experts of a layer can be kept in. */
+/* Determines types in which all experts of a layer can be stored. */
 static void learn_types(struct builder *builder, uint32_t layer) {
     struct expert_layout *layout = &builder->weights->expert;
     struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
@@ -275,7 +275,7 @@ static uint32_t slots_in_layer(const struct builder *builder) {
     return placement ? placement->slots_per_rank : builder->shape->experts;
 }
 
-/* The slots of MoE layers lie behind each other in the order of layers. */
+/* Adds a layer's experts. The slots of MoE layers are contiguous, in the order of layers. */
 static void weights_put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
                                 struct layer_weights *weights) {
     const struct weights_options *options = builder->options;
@@ -308,7 +308,7 @@ static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint3
     return first_slot + slots_in_layer(builder);
 }
 
-/* Offsets inside a slot, once the counting walk knows the types. */
+/* Computes the offsets in a slot, after the counting walk has determined the types. */
 static void lay_out_slot(struct expert_layout *layout, bool on_device) {
     struct builder offsets = {.base = (char *)0};
     struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
@@ -373,7 +373,7 @@ static char *place_memory(const struct weights *weights, uint32_t place) {
     return weights->own.memory + (size_t)place * weights->expert.slot_bytes;
 }
 
-/* Number of the memory among slots and spares, in the order in which they lie. */
+/* Index of the memory in own.memory, which has all slots and spares. */
 static uint32_t weights_place_of(const struct weights *weights, const char *memory) {
     size_t at = (size_t)(memory - weights->own.memory);
     check(memory >= weights->own.memory && at < weights->own.bytes);
@@ -479,7 +479,7 @@ static void weights_add_number(struct sha256 *hash, uint64_t number) {
     sha256_update(hash, &number, sizeof number); /* keys never leave this machine */
 }
 
-/* Everything that a region's bytes depend on, but for which experts the slots hold. */
+/* Hashes everything on which a region's bytes depend, except the experts in slots. */
 static void make_key(const struct builder *builder, bool common, uint8_t key[SHA256_BYTES]) {
     const struct weights *weights = builder->weights;
     const struct weights_options *options = builder->options;
@@ -504,7 +504,7 @@ static void make_key(const struct builder *builder, bool common, uint8_t key[SHA
     sha256_final(&hash, key);
 }
 
-/* Maps the region: a file if one is asked for and can be had, else memory of our own. */
+/* Maps the region: a file if one is requested and possible, else private memory. */
 static enum status map_region(struct builder *builder, bool common, uint32_t part_count,
                               struct team *team) {
     struct weights *weights = builder->weights;
@@ -544,12 +544,12 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
 
 /* ---- parts ---- */
 
-/* Where a job's bytes go, or, if it has none, those of the last job before it that has. */
+/* A job's destination or, if it has none, `before`, the last destination of earlier jobs. */
 static char *job_target(const struct pack_job *job, char *before) {
     return job->data ? job->data : before;
 }
 
-/* The most bytes that the common part's jobs read: packing never makes them fewer. */
+/* Upper bound of the bytes read by the common jobs: packed data is never smaller. */
 static uint64_t common_source(const struct weights *weights) {
     return weights->common.bytes + (weights->embedding ? weights->embedding->bytes : 0);
 }
@@ -564,7 +564,7 @@ static uint32_t common_parts_max(const struct weights *weights) {
     return (uint32_t)(common_source(weights) / weights_part_bytes(weights)) + 1;
 }
 
-/* Cuts the common jobs into parts, the same on all ranks; without a file into one. */
+/* Divides the common jobs into parts, the same on all ranks; without a file into one part. */
 static enum status cut_common(struct builder *builder, struct fill *fill) {
     uint32_t part_max = common_parts_max(builder->weights);
     struct weights_region *region = &builder->weights->common;
@@ -593,8 +593,8 @@ static enum status cut_common(struct builder *builder, struct fill *fill) {
     return STATUS_OK;
 }
 
-/* A place of the file that holds what a slot wants becomes its own; slots without one, then spares,
- * take what is left. */
+/* Assigns each slot a place of the file that already holds its expert. Other slots, then spares,
+ * get the remaining places. */
 static enum status assign_slots(struct builder *builder) {
     struct weights *weights = builder->weights;
     uint32_t count = weights->slot_count, places = count + weights->spare_count, next = 0;
@@ -602,7 +602,7 @@ static enum status assign_slots(struct builder *builder) {
     if (!taken) return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots", count);
     for (uint32_t slot = 0; weights->own.in_file && slot < count; slot++)
         for (uint32_t i = 0; i < places && !weights->slots[slot]; i++) {
-            uint32_t place = (slot + i) % places; /* looks at its own place first */
+            uint32_t place = (slot + i) % places; /* first its own place */
             if (taken[place] ||
                 weights_file_holds(&weights->own.file, place) != builder->wanted[slot])
                 continue;
@@ -620,7 +620,7 @@ static enum status assign_slots(struct builder *builder) {
     return STATUS_OK;
 }
 
-/* Spare slots: at least a layer's; see move_bytes of struct model_options. */
+/* The number of spare slots: at least a layer's (move_bytes of struct model_options). */
 static uint32_t count_spares(const struct builder *builder) {
     const struct weights *weights = builder->weights;
     uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
@@ -631,7 +631,7 @@ static uint32_t count_spares(const struct builder *builder) {
     return (uint32_t)(spares < least ? least : spares);
 }
 
-/* Cuts the jobs behind the common ones: a part for each slot, or without a file one for all. */
+/* Divides the jobs after the common ones: a part for each slot, or without a file one for all. */
 static enum status cut_own(struct builder *builder, struct fill *fill) {
     struct weights *weights = builder->weights;
     fill->file = weights->own.in_file ? &weights->own.file : NULL;
@@ -671,8 +671,8 @@ static enum status weights_take_tables(struct builder *builder) {
     return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
 }
 
-/* Packs first the common weights that no other process is packing, then our own, then what others
- * have not finished. */
+/* Packs first the common weights that no other process is packing, then this rank's slots, then the
+ * common weights that other processes have not finished. */
 static enum status weights_run_jobs(struct builder *builder, struct fill *common, struct fill *own,
                                     struct team *team, const struct pack_progress *progress) {
     struct pack_run run;

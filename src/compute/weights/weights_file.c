@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A head of whole pages, then the memory. Locks are on bytes of the file ("open file description"
- * locks: the kernel frees them with the last descriptor, however the process ends):
+ * The file has a head of whole pages, then the memory. Bytes of the file are locked with "open file
+ * description" locks, which the kernel frees with the last descriptor, however the process ends:
  *
- *   byte 0            who makes the file; `alone`: its user, all the time
- *   byte 1            shared by all users: while held, no other process removes the file as old
- *   byte 2 + part     who fills the part
+ *   byte 0            held while creating the file; with `alone`, held by the user all the time
+ *   byte 1            shared by all users; while it is held, no process removes the file as old
+ *   byte 2 + part     held while filling the part
  *
- * A file with an unexpected head, or an unfinished one, is replaced by a new file of the same name.
+ * A file with an unexpected or unfinished head is replaced by a new file of the same name.
  * Processes that map the old one keep it.
  *
- * Huge pages: tmpfs gives none by itself. But a stretch of 2 MiB of which one small page is there
- * can be collapsed into a huge one (MADV_COLLAPSE, Linux 6.1), which costs no more than any page.
+ * tmpfs gives no huge pages by itself. But if one small page of a 2 MiB range is present, the range
+ * can be collapsed into a huge page (MADV_COLLAPSE, Linux 6.1) at the cost of an ordinary page.
  */
 #include "compute/weights/weights_file.h"
 
@@ -28,7 +28,7 @@
 #include "base/check.h"
 #include "compute/exchange/move_checksum.h"
 
-/* Kernels know this, though some C libraries are too old for it. */
+/* Some C libraries are too old to define it. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -38,10 +38,10 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define TOUCH_BYTES (16 * HUGE_PAGE) /* a thread's share of touching pages */
+#define TOUCH_BYTES (16 * HUGE_PAGE) /* touched by a thread at a time */
 #define HEAD_MAGIC 0x7374686769657746u
 #define HEAD_VERSION 1
-#define KEY_DIGITS 16 /* of a name */
+#define KEY_DIGITS 16 /* in a file name */
 #define BOOT_BYTES 64
 #define MAKER_LOCK 0
 #define USER_LOCK 1
@@ -52,7 +52,7 @@
 struct file_part {
     uint64_t holds;
     uint64_t digest;
-    uint64_t first, bytes; /* of the memory */
+    uint64_t first, bytes; /* offset and size in the memory */
 };
 
 struct head {
@@ -62,7 +62,7 @@ struct head {
     uint64_t bytes; /* of the whole file */
     uint8_t key[SHA256_BYTES];
     char boot[BOOT_BYTES];
-    uint64_t ready; /* HEAD_MAGIC once the rest of the head, and the memory, are there */
+    uint64_t ready; /* HEAD_MAGIC once the rest of the head and the memory are complete */
     struct file_part parts[];
 };
 
@@ -96,12 +96,12 @@ static bool lock(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLK, byte, type);
 }
 
-/* The holder of the lock is at work, or has died and will release it. */
+/* Waits for a lock. Its holder is working, or has died and will release it. */
 static bool lock_and_wait(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLKW, byte, type);
 }
 
-/* A killed job's processes may take a while to go. */
+/* Tries to lock for a while, as a killed job's processes may take time to end. */
 static bool lock_soon(int descriptor, uint32_t byte, short type) {
     for (uint32_t i = 0; !lock(descriptor, byte, type); i++) {
         if (i == ALONE_POLLS) return false;
@@ -110,7 +110,7 @@ static bool lock_soon(int descriptor, uint32_t byte, short type) {
     return true;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static void weights_file_read_boot(char boot[BOOT_BYTES]) {
     memset(boot, 0, BOOT_BYTES);
@@ -146,7 +146,7 @@ static enum status map_whole(struct weights_file *file, const char *path, struct
     return STATUS_OK;
 }
 
-/* Best effort: what is not there afterwards is allocated in small pages. */
+/* Allocates huge pages if possible. The rest is allocated later in small pages. */
 static void weights_file_touch(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct weights_file *file = context;
     size_t at = first * TOUCH_BYTES, end = at + count * TOUCH_BYTES;
@@ -215,12 +215,13 @@ static void weights_file_path_of(const struct weights_file_plan *plan, char *pat
     snprintf(path, path_bytes, "%s/%s-%s.weights", plan->directory, plan->name, key);
 }
 
-/* Regular, with one name. */
+/* True for this user's regular file with one link. */
 static bool is_owned_by_us(const struct stat *info) {
     return S_ISREG(info->st_mode) && info->st_uid == geteuid() && info->st_nlink == 1;
 }
 
-/* Makes the file ours to use: it is as planned, or new. *again: it was neither, and is removed. */
+/* Prepares the file for use if it is new or matches the plan. Otherwise removes it and sets
+ * *again. */
 static enum status use(const struct weights_file_plan *plan, struct team *team,
                        struct weights_file *file, const char *path, bool *again,
                        struct error *error) {
@@ -266,7 +267,7 @@ static enum status open_once(const struct weights_file_plan *plan, struct team *
     return status;
 }
 
-/* NAME-KEY.weights, as path_of names one. */
+/* True for NAME-KEY.weights, the format of weights_file_path_of. */
 static bool is_named_for_weights(const char *name) {
     static const char end[] = ".weights";
     size_t length = strlen(name), tail = 1 + KEY_DIGITS + sizeof end - 1;
@@ -275,7 +276,7 @@ static bool is_named_for_weights(const char *name) {
     return strspn(key, "0123456789abcdef") == KEY_DIGITS && strcmp(key + KEY_DIGITS, end) == 0;
 }
 
-/* Removes our unused files of the directory; false if there are none. */
+/* Removes this user's unused files in the directory. Returns false if there are none. */
 static bool remove_unused(const char *directory) {
     char path[4096];
     bool removed = false;
