@@ -50,7 +50,7 @@ RECORD_TAIL(record_kv_expect, 0, struct page_id, kv_expect_pages) /* [page_count
 /* Permits the transfer of the blocks in these pages. The pages are not written until KV_DONE,
  * except those of the last making_count blocks, which the next step writes layer by layer. After
  * that step the unit sends the next push of the request, or a KV_CANCEL if the step failed.
- * 
+ *
  * Each push continues where the previous one ended. The last push, which may have no pages, states
  * that all blocks are named and complete. */
 struct record_kv_push {

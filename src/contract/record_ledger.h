@@ -171,9 +171,9 @@ struct record_committed {
 
 /* The counters of a unit since its start, and the part that this gateway has put into usage
  * records. Sent periodically, and when the unit is lost. Summed over all gateways of a unit,
- * 
+ *
  *   sum of entered + sum of open = counted
- * 
+ *
  * holds for generated and for computed tokens whenever the unit has no request. */
 struct unit_books {
     uint64_t made_tokens; /* generated tokens */

@@ -142,11 +142,11 @@ RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count]
 
 /* A unit's work for a request since its SUBMIT. Each prompt token counts once, by the first source
  * of its KV rows at this unit:
- * 
+ *
  *   device + host + disk + transferred + computed <= prompt   (= once the first token is chosen)
  *   hit + miss = prompt                                       (always)
  *   device + host + disk <= hit                               (always)
- * 
+ *
  * A hit is a token with KV rows in the unit's pages or in the KV storage when the request began to
  * run, even if it was then computed because that was faster than loading. All counts are final with
  * the first token. Rows that are obtained again after an interruption or a failed transfer count
