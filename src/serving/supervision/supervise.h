@@ -122,6 +122,9 @@ struct supervise_next supervise_ended(struct supervise_history *history,
  * waits for the agent. */
 #define SUPERVISE_PATIENCE 2
 
+/* Time for an agent to connect and to report what its host has. */
+#define SUPERVISE_CONNECT_NS_MAX ((int64_t)30000000000)
+
 /* The state of silence detection at one end of a connection. */
 struct supervise_hearing {
     int64_t received_ns;

@@ -4,6 +4,11 @@
 #define KILLED 9  /* the signal of a rank that could not be started again */
 #define REFUSED 1 /* the exit status of ranks that could not be started */
 
+void supervise_agent_open(struct supervise_agent *agent, int64_t now_ns) {
+    *agent = (struct supervise_agent){.timeout_ns = SUPERVISE_CONNECT_NS_MAX / SUPERVISE_PATIENCE,
+                                      .hearing = {.received_ns = now_ns, .looked_ns = now_ns}};
+}
+
 void supervise_agent_launch(struct supervise_agent *agent, uint32_t number, uint32_t first,
                             uint32_t count) {
     agent->number = number;

@@ -11,9 +11,9 @@
 
 #include "serving/supervision/supervise_unit.h"
 
-/* Zeroed at the start, except for `hearing`. */
 struct supervise_agent {
-    /* set by the owner, from the supervisor: the limit of its silence; 0: none */
+    /* the limit of the supervisor's silence, set by the owner from the supervisor's first order;
+     * 0: none */
     int64_t timeout_ns;
     struct supervise_hearing hearing; /* set by the owner, too: last receipt from the supervisor */
     /* number of the last start, and its ranks on this host; count 0: it failed */
@@ -21,6 +21,10 @@ struct supervise_agent {
     uint32_t changes; /* value of `changes` when signs were last sent */
     int64_t signed_ns;
 };
+
+/* Begins at that time. Until the first order sets a limit, the supervisor may be silent for
+ * SUPERVISE_CONNECT_NS_MAX, so that an agent ends that its supervisor has lost at once. */
+void supervise_agent_open(struct supervise_agent *agent, int64_t now_ns);
 
 /* A report to the supervisor. */
 struct supervise_agent_report {

@@ -11,7 +11,6 @@
 #define CHANGE_NS_MAX                                                                              \
     ((int64_t)10000000000) /* time for a unit to continue or end after a rank died or returned */
 #define REFUSAL_MAX 2      /* the highest exit status of a process that gives a reason */
-#define CONNECT_NS_MAX ((int64_t)30000000000) /* for an agent to say what its host has */
 
 static void supervise_unit_enter(struct supervise_unit *unit, enum supervise_state state,
                                  int64_t now_ns) {
@@ -417,7 +416,7 @@ static void look_for_silence(struct supervise_unit *unit, int64_t now_ns) {
         struct supervise_host *host = &unit->hosts[i];
         if (!host->is_linked || unit->order_count >= SUPERVISE_ORDERS_MAX / 2) continue;
         int64_t silent_ns = supervise_silence(
-            &host->hearing, host->has_answered ? timeout_ns : CONNECT_NS_MAX, now_ns);
+            &host->hearing, host->has_answered ? timeout_ns : SUPERVISE_CONNECT_NS_MAX, now_ns);
         if (silent_ns) lose_link(unit, i, silent_ns, now_ns);
     }
     if (now_ns - unit->pinged_ns < supervise_interval_ns(timeout_ns)) return;

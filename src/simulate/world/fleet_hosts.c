@@ -391,7 +391,7 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
         agent->orphan_ns = 0;
     else if (!agent->orphan_ns)
         agent->orphan_ns = world->now_ns;
-    int64_t most_ns = 2 * SUPERVISE_PATIENCE * world->hosts.timeout_ns + 2 * FLEET_SECOND;
+    int64_t most_ns = 2 * SUPERVISE_PATIENCE * agent->machine.timeout_ns + 2 * FLEET_SECOND;
     if (agent->orphan_ns && world->now_ns - agent->orphan_ns > most_ns)
         world_breach(world, "ranks outlive their supervisor's word");
 }

@@ -310,8 +310,8 @@ static void begin_agent(struct world *world, const struct fleet_frame *frame) {
                                         .unit = frame->unit,
                                         .part = frame->part,
                                         .link = frame->link,
-                                        .life = frame->number,
-                                        .machine.hearing = {world->now_ns, world->now_ns}};
+                                        .life = frame->number};
+    supervise_agent_open(&agents[free].machine, world->now_ns);
 }
 
 /* The unit's previous agent on this host ends before the new one reports what the host has

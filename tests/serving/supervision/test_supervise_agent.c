@@ -104,3 +104,12 @@ TEST_AROUND(without_a_timeout_no_supervisor_is_given_up, begin, NULL) {
     for (int i = 0; i < 100; i++)
         assert_int_equal(supervise_agent_look(&agent, 0, now += SECOND).silent_ns, 0);
 }
+
+TEST(a_supervisor_that_asks_nothing_is_given_up) {
+    now = 100 * SECOND;
+    supervise_agent_open(&agent, now);
+    for (const int64_t until = now + SUPERVISE_CONNECT_NS_MAX; now < until; now += 20 * MS)
+        assert_int_equal(supervise_agent_look(&agent, 0, now).silent_ns, 0);
+    now += 20 * MS;
+    assert_true(supervise_agent_look(&agent, 0, now).silent_ns > SUPERVISE_CONNECT_NS_MAX);
+}

@@ -398,7 +398,7 @@ enum status agent_run(int in, int out, struct error *error) {
     signal(SIGPIPE, SIG_IGN);
     CPU_ZERO(&agent.cpus);
     sched_getaffinity(0, sizeof agent.cpus, &agent.cpus);
-    agent.machine.hearing.received_ns = agent.machine.hearing.looked_ns = clock_now_ns();
+    supervise_agent_open(&agent.machine, clock_now_ns());
     enum status status = agent_stream_open(&agent.stream, agent.base, in, out, false,
                                            agent_on_readable, &agent, error);
     if (!status) {
