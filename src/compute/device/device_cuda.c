@@ -284,7 +284,7 @@ static enum status cuda_open_comm(struct device *device, const struct device_com
                                   uint32_t count, uint32_t own, struct device_comm **comm_out,
                                   struct error *error) {
     cuda_enter(device);
-    return device_nccl_open(name, count, own, comm_out, error);
+    return device_nccl_open(id, count, own, comm_out, error);
 }
 
 static void cuda_close_comm(struct device *device, struct device_comm *comm) {

@@ -92,16 +92,16 @@ enum status device_nccl_name(struct device_comm_id *id_out, struct error *error)
 enum status device_nccl_open(const struct device_comm_id *id, uint32_t count, uint32_t own,
                              struct device_comm **comm_out, struct error *error) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId id;
+    ncclUniqueId unique;
     struct nccl_comm *comm = calloc(1, sizeof *comm);
-    if (!comm) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
-    memcpy(&id, name, sizeof id);
+    if (!comm) return error_set(error, STATUS_NO_MEMORY, "no memory for a communicator");
+    memcpy(&unique, id, sizeof unique);
     config.blocking = 0;
-    ncclResult_t result = nccl.init_rank(&comm->communicator, (int)count, id, (int)own, &config);
+    ncclResult_t result = nccl.init_rank(&comm->communicator, (int)count, unique, (int)own, &config);
     if (device_nccl_is_bad(result)) {
         if (comm->communicator) nccl.abort(comm->communicator);
         free(comm);
-        return failed(result, "a link", error);
+        return failed(result, "a communicator", error);
     }
     *comm_out = (struct device_comm *)(void *)comm;
     return STATUS_OK;
