@@ -82,7 +82,7 @@ static enum status gateway_options_check(const struct gateway_options *o, struct
         {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
         {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
-        {"texts_bytes", o->tokenize_queue_bytes, 1, (uint64_t)1 << 40},
+        {"tokenize_queue_bytes", o->tokenize_queue_bytes, 1, (uint64_t)1 << 40},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
         {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
@@ -92,7 +92,7 @@ static enum status gateway_options_check(const struct gateway_options *o, struct
         {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"ttft_limit_ns", (uint64_t)o->ttft_limit_ns, 0, INT64_MAX / 4},
-        {"tally_ns", (uint64_t)o->totals_ns, 0, INT64_MAX / 2},
+        {"totals_ns", (uint64_t)o->totals_ns, 0, INT64_MAX / 2},
         {"kv_life_s", (uint64_t)o->kv_life_s, 0, UINT32_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
