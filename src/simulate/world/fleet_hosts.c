@@ -261,24 +261,24 @@ static void fleet_hosts_break_link(struct world *world, struct fleet_dice *dice)
     }
 }
 
+static struct fleet_machine *any_machine(struct world *world, struct fleet_dice *dice) {
+    return &world->hosts.machines[fleet_dice_below(dice, FLEET_HOSTS_MAX)];
+}
+
 static void fill_memory(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
-    fleet_hosts_last(world, &world->hosts.machines[machine].full_ns, dice, 4 * FLEET_SECOND);
+    fleet_hosts_last(world, &any_machine(world, dice)->full_ns, dice, 4 * FLEET_SECOND);
 }
 
 static void delay_answers(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
-    fleet_hosts_last(world, &world->hosts.machines[machine].late_ns, dice, 20 * FLEET_SECOND);
+    fleet_hosts_last(world, &any_machine(world, dice)->late_ns, dice, 20 * FLEET_SECOND);
 }
 
 static void fail_starts(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
-    fleet_hosts_last(world, &world->hosts.machines[machine].fails_ns, dice, 4 * FLEET_SECOND);
+    fleet_hosts_last(world, &any_machine(world, dice)->fails_ns, dice, 4 * FLEET_SECOND);
 }
 
 static void slow_host(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
-    fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
+    fleet_hosts_last(world, &any_machine(world, dice)->slow_ns, dice, 8 * FLEET_SECOND);
 }
 
 /* Kills a supervisor, unless it runs on the machine that never fails. The agent on its host dies,
