@@ -30,7 +30,7 @@ static const struct overlap_row decode_five_stage[] = {
 };
 
 /* Times for DeepSeek-V3's sizes on H800, with 53 sequences per micro-batch at 5,000 positions: a
- * dispatch takes 97 us, of which SHARED and ATTENTION_0 hide 79 us. A combine takes 169 us, and
+ * dispatch takes 97 us, and SHARED and ATTENTION_0 hide 79 us of it. A combine takes 169 us, and
  * ATTENTION_1 could hide 231 us, 146 us of them core attention. An eighth of the core attention in
  * ATTENTION_0 fills the first gap and leaves enough for the second. If results return by groups, a
  * dispatch is a third of the traffic instead of a fifth, so three eighths are needed. */

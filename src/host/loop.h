@@ -9,7 +9,7 @@
  *
  * Clients' requests wait in a fair queue (host/request_turns.h) until all other input is processed.
  * In each turn the gateway then gets small requests for a few milliseconds, and at most one large
- * request, which takes long to read. A request whose client disconnects earlier is dropped.
+ * request, which takes long to read. A request is dropped if its client disconnects earlier.
  *
  * The loop is the only part of the serving plane that reads a clock. Records that a machine cannot
  * take yet wait in bounded queues. A machine gets input only while the queues behind it have room,

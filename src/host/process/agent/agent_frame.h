@@ -154,7 +154,7 @@ enum agent_got { AGENT_GOT_FRAME, AGENT_GOT_TOO_LITTLE, AGENT_GOT_NONSENSE };
  * requires. */
 enum agent_got agent_frame_read(struct bytes got, bool from_agent, struct agent_frame *frame_out);
 
-/* The head of a frame whose body and tail have `bytes` bytes together. */
+/* The head of a frame with a body and a tail of `bytes` bytes together. */
 struct agent_head agent_frame_head(enum agent_kind kind, size_t bytes);
 
 /* The size of the body of a kind. */

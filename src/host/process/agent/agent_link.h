@@ -28,7 +28,7 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
 void agent_link_send(struct agent_link *link, enum agent_kind kind, const void *body,
                      struct bytes tail);
 
-/* Processes received frames. For an owner whose event loop has ended. */
+/* Processes received frames after the event loop of the owner has ended. */
 void agent_link_tend(struct agent_link *link);
 
 /* Closes the sending side; the agent then ends its ranks and itself. */

@@ -84,7 +84,7 @@ const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts);
 /* The reason why the last check failed or the last host was lost; "": neither. */
 const char *unit_hosts_why(const struct unit_hosts *hosts);
 
-/* Processes received frames. For an owner whose event loop has ended. */
+/* Processes received frames after the event loop of the owner has ended. */
 void unit_hosts_tend(struct unit_hosts *hosts);
 
 /* Ends agents and ranks. */

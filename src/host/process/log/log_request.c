@@ -25,7 +25,7 @@ const char *log_request_name(struct request_id request, char out[LOG_REQUEST_BYT
     return out;
 }
 
-/* Milliseconds; NAN, whose field is left out: there is no value. */
+/* Milliseconds. NAN: there is no value, and the field is left out. */
 static double milliseconds(int64_t ns) {
     return ns < 0 ? NAN : (double)ns * 1e-6;
 }

@@ -175,7 +175,7 @@ static bool no_item(struct shape_item item) {
     return item.plain == SHAPE_NONE && item.counted == SHAPE_NONE;
 }
 
-/* True if an array with `count` items, `counted` of which count for contains, can be completed. */
+/* True if an array with `count` items can be completed; `counted` of them count for contains. */
 static bool can_finish(const struct grammar *grammar, const struct shape_array *array,
                        uint32_t count, uint32_t counted) {
     uint64_t low = counted, high = counted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The variable `loop` and its attributes, some of which need the next item in advance.
+ * The variable `loop` and its attributes. Some of them need the next item in advance.
  */
 #include "serving/jinja/values/jinja_machine.h"
 
