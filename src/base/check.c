@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Uses only write() and abort(), so that it may run in any state, on any thread. */
+/* Async-signal-safe: calls only strlen(), write() and abort(), so it works in any state and on any
+ * thread. */
 _Noreturn void check_failed(const char *condition, const char *file, int line) {
     char digits[16];
     int at = (int)sizeof digits;

@@ -14,8 +14,9 @@ struct due_heap {
     struct due_entry {
         int64_t at_ns;
         uint32_t number;
-    } * entries;      /* [count] the first is due first */
-    uint32_t *places; /* [capacity] index of each number among the entries; UINT32_MAX: never due */
+    } * entries; /* [count] the first is due first */
+    uint32_t
+        *positions; /* [capacity] index of each number in `entries`; UINT32_MAX: not in the heap */
     uint32_t count, capacity;
 };
 

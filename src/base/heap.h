@@ -14,13 +14,13 @@
 struct heap_order {
     size_t bytes; /* bytes of an item */
     bool (*is_before)(const void *context, const void *a, const void *b);
-    void (*moved)(const void *context, const void *item, uint32_t place); /* or NULL */
+    void (*moved)(const void *context, const void *item, uint32_t position); /* or NULL */
 };
 
 #define HEAP_INLINE static inline __attribute__((always_inline))
 
-HEAP_INLINE void *heap_at(const struct heap_order *order, void *items, uint32_t place) {
-    return (char *)items + place * order->bytes;
+HEAP_INLINE void *heap_at(const struct heap_order *order, void *items, uint32_t position) {
+    return (char *)items + position * order->bytes;
 }
 
 HEAP_INLINE void heap_swap(const struct heap_order *order, const void *context, void *items,
@@ -34,28 +34,30 @@ HEAP_INLINE void heap_swap(const struct heap_order *order, const void *context, 
     order->moved(context, heap_at(order, items, b), b);
 }
 
-/* Moves the item at `place` up to its position, and returns that position. */
-HEAP_INLINE uint32_t heap_rise(const struct heap_order *order, const void *context, void *items,
-                               uint32_t place) {
-    for (uint32_t above; place; place = above) {
-        above = (place - 1) / 2;
-        if (!order->is_before(context, heap_at(order, items, place), heap_at(order, items, above)))
+/* Moves the item at `position` up to its position, and returns that position. */
+HEAP_INLINE uint32_t heap_sift_up(const struct heap_order *order, const void *context, void *items,
+                                  uint32_t position) {
+    for (uint32_t above; position; position = above) {
+        above = (position - 1) / 2;
+        if (!order->is_before(context, heap_at(order, items, position),
+                              heap_at(order, items, above)))
             break;
-        heap_swap(order, context, items, place, above);
+        heap_swap(order, context, items, position, above);
     }
-    return place;
+    return position;
 }
 
-/* Moves the item at `place` down to its position. */
-HEAP_INLINE void heap_sink(const struct heap_order *order, const void *context, void *items,
-                           uint32_t count, uint32_t place) {
-    for (uint32_t below; (below = 2 * place + 1) < count; place = below) {
+/* Moves the item at `position` down to its position. */
+HEAP_INLINE void heap_sift_down(const struct heap_order *order, const void *context, void *items,
+                                uint32_t count, uint32_t position) {
+    for (uint32_t below; (below = 2 * position + 1) < count; position = below) {
         if (below + 1 < count && order->is_before(context, heap_at(order, items, below + 1),
                                                   heap_at(order, items, below)))
             below++;
-        if (!order->is_before(context, heap_at(order, items, below), heap_at(order, items, place)))
+        if (!order->is_before(context, heap_at(order, items, below),
+                              heap_at(order, items, position)))
             break;
-        heap_swap(order, context, items, place, below);
+        heap_swap(order, context, items, position, below);
     }
 }
 
@@ -63,14 +65,14 @@ HEAP_INLINE void heap_sink(const struct heap_order *order, const void *context, 
 HEAP_INLINE void heap_pop(const struct heap_order *order, const void *context, void *items,
                           uint32_t count) {
     heap_swap(order, context, items, 0, count - 1);
-    heap_sink(order, context, items, count - 1, 0);
+    heap_sift_down(order, context, items, count - 1, 0);
 }
 
 /* Orders an array as a heap. */
 HEAP_INLINE void heap_make(const struct heap_order *order, const void *context, void *items,
                            uint32_t count) {
-    for (uint32_t place = count / 2; place-- > 0;)
-        heap_sink(order, context, items, count, place);
+    for (uint32_t position = count / 2; position-- > 0;)
+        heap_sift_down(order, context, items, count, position);
 }
 
 /* Moves the first `wanted` items in the order to the end of the array, in reverse order. If all are

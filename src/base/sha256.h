@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Incremental SHA-256 (FIPS 180-4) in the caller's struct. It does not allocate, so pure modules
- * may compute KV block keys. It uses OpenSSL (with the CPU's SHA instructions) where it is linked,
- * and plain C in the engine-only build. Tests compare the two.
+ * Incremental SHA-256 (FIPS 180-4). The state is in a struct owned by the caller and nothing is
+ * allocated, so code that may not allocate or make system calls (the pure modules) can compute KV
+ * block keys with it.
+ *
+ * Builds that link OpenSSL use its implementation, which uses the CPU's SHA instructions. The
+ * engine-only build (without serving) uses the plain C one. Tests check that both give the same
+ * digests.
  */
 #pragma once
 
@@ -11,7 +15,7 @@
 #define SHA256_BYTES 32
 
 struct sha256 {
-    uint64_t state[16]; /* private */
+    uint64_t state[16]; /* private; large enough for either implementation */
 };
 
 void sha256_init(struct sha256 *hash);

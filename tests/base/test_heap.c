@@ -10,21 +10,21 @@ struct item {
     uint32_t value, number;
 };
 
-static uint32_t places[COUNT]; /* of each number, as the heap reports it */
+static uint32_t positions[COUNT]; /* of each number, as the heap reports it */
 
 static bool is_smaller(const void *context, const void *a, const void *b) {
     return ((const struct item *)a)->value < ((const struct item *)b)->value;
 }
 
-static void moved(const void *context, const void *item, uint32_t place) {
-    places[((const struct item *)item)->number] = place;
+static void moved(const void *context, const void *item, uint32_t position) {
+    positions[((const struct item *)item)->number] = position;
 }
 
 static const struct heap_order order = {sizeof(struct item), is_smaller, moved};
 
 static void draw(struct item *items) {
     for (uint32_t i = 0; i < COUNT; i++)
-        items[i] = (struct item){(uint32_t)(random_uniform(5, 0, i) * 100), places[i] = i};
+        items[i] = (struct item){(uint32_t)(random_uniform(5, 0, i) * 100), positions[i] = i};
 }
 
 TEST(items_leave_in_order) {
@@ -32,11 +32,11 @@ TEST(items_leave_in_order) {
     draw(drawn);
     for (uint32_t count = 0; count < COUNT; count++) {
         items[count] = drawn[count];
-        uint32_t place = heap_rise(&order, NULL, items, count);
-        assert_int_equal(items[place].number, count);
+        uint32_t position = heap_sift_up(&order, NULL, items, count);
+        assert_int_equal(items[position].number, count);
     }
     for (uint32_t i = 0; i < COUNT; i++)
-        assert_int_equal(items[places[i]].number, i);
+        assert_int_equal(items[positions[i]].number, i);
     for (uint32_t count = COUNT, least = 0; count > 0; count--) {
         heap_pop(&order, NULL, items, count);
         assert_true(items[count - 1].value >= least);

@@ -25,7 +25,7 @@ void event_queue_add(struct event_queue *queue, struct event event) {
     check(queue->count < queue->capacity);
     event.order = queue->order++;
     queue->events[queue->count] = event;
-    heap_rise(&events_order, NULL, queue->events, queue->count++);
+    heap_sift_up(&events_order, NULL, queue->events, queue->count++);
 }
 
 bool event_queue_take(struct event_queue *queue, struct event *event_out) {

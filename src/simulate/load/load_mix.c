@@ -125,7 +125,7 @@ static void push_next(struct load_mix *mix, const struct mix_turn *turn,
         .said = drawn->prompt + drawn->answer,
         .stored = turn->at_ns < 0 ? blocks * KV_BLOCK_TOKENS : turn->stored,
     };
-    heap_rise(&turns_order, NULL, mix->heap, mix->count++);
+    heap_sift_up(&turns_order, NULL, mix->heap, mix->count++);
 }
 
 static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint32_t prompt) {
