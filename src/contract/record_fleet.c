@@ -9,17 +9,18 @@ static bool role_valid_of(uint32_t role) {
 }
 
 static bool gateway_unit_valid(const struct fleet_gateway_unit *unit) {
-    bool seen = unit->sight == FLEET_SEEN_STARTING || unit->sight == FLEET_SEEN_SERVING ||
-                unit->sight == FLEET_SEEN_DRAINING;
-    return unit->role < UNIT_ROLE_COUNT && seen && unit->refused <= 1 &&
+    bool connected = unit->observed_state == FLEET_UNIT_STARTING ||
+                     unit->observed_state == FLEET_UNIT_SERVING ||
+                     unit->observed_state == FLEET_UNIT_DRAINING;
+    return unit->role < UNIT_ROLE_COUNT && connected && unit->refused <= 1 &&
            !unit->numerics[sizeof unit->numerics - 1];
 }
 
 bool record_fleet_gateway_valid(const void *record) {
     const struct record_fleet_gateway *gateway = record;
-    if (gateway->gateway >= LIMIT_FLEET_GATEWAYS || gateway->answers > 1 || gateway->reserved)
+    if (gateway->gateway >= LIMIT_FLEET_GATEWAYS || gateway->responds > 1 || gateway->reserved)
         return false;
-    if (!gateway->answers && gateway->unit_count) return false;
+    if (!gateway->responds && gateway->unit_count) return false;
     for (uint32_t i = 0; i < gateway->unit_count; i++)
         if (!gateway_unit_valid(&fleet_gateway_units(gateway)[i])) return false;
     return true;
@@ -27,10 +28,10 @@ bool record_fleet_gateway_valid(const void *record) {
 
 bool record_fleet_jobs_valid(const void *record) {
     const struct record_fleet_jobs *jobs = record;
-    if (jobs->answers > 1 || (!jobs->answers && jobs->job_count)) return false;
+    if (jobs->responds > 1 || (!jobs->responds && jobs->job_count)) return false;
     for (uint32_t i = 0; i < jobs->job_count; i++) {
         const struct launcher_job *job = &fleet_jobs(jobs)[i];
-        if (!job->number || !role_valid_of(job->role) || job->waits > 1 || job->reserved ||
+        if (!job->number || !role_valid_of(job->role) || job->pending > 1 || job->reserved ||
             job->name[FLEET_JOB_NAME_BYTES - 1])
             return false;
     }
@@ -39,21 +40,22 @@ bool record_fleet_jobs_valid(const void *record) {
 
 bool record_fleet_unit_valid(const void *record) {
     const struct record_fleet_unit *unit = record;
-    return unit->number > 0 && role_valid_of(unit->role) && unit->sight < FLEET_SEEN_COUNT &&
-           unit->held <= 1 && unit->alone <= 1;
+    return unit->number > 0 && role_valid_of(unit->role) &&
+           unit->observed_state < FLEET_UNIT_COUNT && unit->drained_by_operator <= 1 &&
+           unit->stranded <= 1;
 }
 
 bool record_fleet_order_valid(const void *record) {
     const struct record_fleet_order *order = record;
-    if (order->wish >= FLEET_WISH_COUNT) return false;
-    if (order->wish == FLEET_WISH_PIN) return order->number == 0 && role_valid_of(order->role);
+    if (order->kind >= FLEET_ORDER_COUNT) return false;
+    if (order->kind == FLEET_ORDER_PIN) return order->number == 0 && role_valid_of(order->role);
     return order->number > 0 && order->role == 0 && order->count == 0;
 }
 
 bool record_fleet_action_valid(const void *record) {
     const struct record_fleet_action *action = record;
     bool has_role = action->act == FLEET_ACT_START || action->act == FLEET_ACT_ROLE;
-    bool asks_gateway = action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_BACK ||
+    bool asks_gateway = action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_RESUME ||
                         action->act == FLEET_ACT_ROLE;
     if (!asks_gateway && (action->gateway || action->connection)) return false;
     return action->act < FLEET_ACT_COUNT && action->number > 0 &&

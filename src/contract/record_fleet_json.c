@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "contract/record_unit.h"
 
-#define COUNTER(member)                                                                            \
+#define COUNTER(name, member)                                                                      \
     {                                                                                              \
-#member, offsetof(struct record_fleet_load, member),                                       \
+        name, offsetof(struct record_fleet_load, member),                                          \
             sizeof(((struct record_fleet_load *)0)->member)                                        \
     }
 
@@ -17,14 +17,24 @@ static const struct load_member {
     const char *name;
     size_t offset, bytes;
 } load_members[] = {
-    COUNTER(arrived_requests), COUNTER(arrived_tokens), COUNTER(hit_tokens),   COUNTER(miss_tokens),
-    COUNTER(answers),          COUNTER(answer_tokens),  COUNTER(first_tokens), COUNTER(late_first),
-    COUNTER(timed_answers),    COUNTER(slow_answers),   COUNTER(queued),       COUNTER(held),
+    COUNTER("arrived_requests", arrived_requests),
+    COUNTER("arrived_tokens", arrived_tokens),
+    COUNTER("hit_tokens", hit_tokens),
+    COUNTER("miss_tokens", miss_tokens),
+    COUNTER("answers", completed),
+    COUNTER("answer_tokens", output_tokens),
+    COUNTER("first_tokens", first_tokens),
+    COUNTER("late_first", late_first_tokens),
+    COUNTER("timed_answers", timed_answers),
+    COUNTER("slow_answers", slow_answers),
+    COUNTER("queued", requests_queued),
+    COUNTER("held", requests_held),
 };
 
-static const char *const sight_names[FLEET_SEEN_COUNT] = {[FLEET_SEEN_STARTING] = "starting",
-                                                          [FLEET_SEEN_SERVING] = "serving",
-                                                          [FLEET_SEEN_DRAINING] = "draining"};
+static const char *const observed_state_names[FLEET_UNIT_COUNT] = {
+    [FLEET_UNIT_STARTING] = "starting",
+    [FLEET_UNIT_SERVING] = "serving",
+    [FLEET_UNIT_DRAINING] = "draining"};
 
 /* ---- writing ---- */
 
@@ -46,8 +56,9 @@ static void record_fleet_json_write_unit(struct json_writer *writer,
                       "{\"instance\":\"%016lx\",\"connection\":%u,\"role\":\"%s\",\"sight\":\"%s\","
                       "\"requests\":%u,\"refused\":%s,\"numerics\":",
                       unit->instance, unit->connection,
-                      record_unit_role_name((enum unit_role)unit->role), sight_names[unit->sight],
-                      unit->requests, unit->refused ? "true" : "false");
+                      record_unit_role_name((enum unit_role)unit->role),
+                      observed_state_names[unit->observed_state], unit->requests,
+                      unit->refused ? "true" : "false");
     json_writer_string(writer, bytes_of(unit->numerics));
     json_writer_text(writer, "}");
 }
@@ -113,8 +124,8 @@ static uint32_t read_name(const struct tree *of, const char *(*name_of)(uint32_t
     return found;
 }
 
-static const char *sight_name(uint32_t sight) {
-    return sight_names[sight];
+static const char *observed_state_name(uint32_t state) {
+    return observed_state_names[state];
 }
 
 static const char *record_fleet_json_role_name(uint32_t role) {
@@ -128,13 +139,14 @@ static bool record_fleet_json_read_unit(const struct tree *of, struct fleet_gate
     bool refused;
     *unit_out = (struct fleet_gateway_unit){
         .role = read_name(tree_member(of, "role"), record_fleet_json_role_name, UNIT_ROLE_COUNT),
-        .sight = read_name(tree_member(of, "sight"), sight_name, FLEET_SEEN_COUNT)};
+        .observed_state =
+            read_name(tree_member(of, "sight"), observed_state_name, FLEET_UNIT_COUNT)};
     if (!read_count(of, "connection", UINT32_MAX, &connection, missing_out)) return false;
     if (!read_count(of, "requests", UINT32_MAX, &requests, missing_out)) return false;
     *missing_out = "role";
     if (unit_out->role == UNIT_ROLE_COUNT) return false;
     *missing_out = "sight";
-    if (unit_out->sight == FLEET_SEEN_COUNT) return false;
+    if (unit_out->observed_state == FLEET_UNIT_COUNT) return false;
     *missing_out = "instance";
     if (!read_instance(tree_member(of, "instance"), &unit_out->instance)) return false;
     *missing_out = "refused";
@@ -154,7 +166,7 @@ bool record_fleet_json_read(const struct tree *root, struct record_fleet_gateway
                             struct fleet_gateway_unit *units_out, uint32_t units_max,
                             const char **missing_out) {
     const struct tree *units = tree_member(root, "units");
-    *report_out = (struct record_fleet_gateway){.answers = 1};
+    *report_out = (struct record_fleet_gateway){.responds = 1};
     if (!read_counters(tree_member(root, "load"), &report_out->load, missing_out)) return false;
     for (size_t i = 0; i < tree_count(units) && report_out->unit_count < units_max; i++)
         if (!record_fleet_json_read_unit(tree_at(units, i), &units_out[report_out->unit_count++],

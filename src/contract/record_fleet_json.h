@@ -2,7 +2,7 @@
  * The record FLEET_GATEWAY in JSON. A gateway sends it in response to POST /debug/fleet/load, and
  * the host of the fleet manager reads it:
  *
- *   {"load":{"arrived_requests":N, and each other counter of struct record_fleet_load},
+ *   {"load":{"arrived_requests":N, and each other name of `load_members`},
  *    "units":[{"instance":"16 hexadecimal digits","connection":N,"role":"prefill|decode|both",
  *      "sight":"starting|serving|draining","requests":N,"refused":bool,"numerics":"text"}]}
  */

@@ -126,16 +126,16 @@ static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
 }
 
 /* Parses an order. Returns false after printing an error. */
-static bool read_wish(const char *verb, const char *what, struct record_fleet_order *order,
-                      int *exit_code_out) {
+static bool fleet_program_read_order(const char *verb, const char *what,
+                                     struct record_fleet_order *order, int *exit_code_out) {
     const char *count = what ? strchr(what, '=') : NULL;
     if (strcmp(verb, "pin")) {
-        order->wish = strcmp(verb, "drain") ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
+        order->kind = strcmp(verb, "drain") ? FLEET_ORDER_RESUME : FLEET_ORDER_DRAIN;
         if (what && fleet_program_read_number(what, &order->number) && order->number) return true;
         *exit_code_out = command_misused("%s: expected a unit's number", verb);
         return false;
     }
-    order->wish = FLEET_WISH_PIN;
+    order->kind = FLEET_ORDER_PIN;
     order->role = what && !strncmp(what, "prefill=", 8) ? UNIT_PREFILL : UNIT_DECODE;
     order->count = FLEET_UNPINNED;
     bool known =
@@ -180,7 +180,7 @@ static enum status act(const char *verb, const struct fleet_values *values, stru
 
 int program_fleet(void *given, const struct option_result *result) {
     struct fleet_values *values = given;
-    struct record_fleet_order order = {.wish = FLEET_WISH_PIN};
+    struct record_fleet_order order = {.kind = FLEET_ORDER_PIN};
     struct fleet_file file;
     struct error error;
     struct arena arena;
@@ -190,7 +190,7 @@ int program_fleet(void *given, const struct option_result *result) {
     if (words < 0 || result->positional_count > (size_t)words + 2)
         return command_misused("expected %s", fleet_options.arguments);
     const char *what = words && result->positional_count > 1 ? result->positional[1] : NULL;
-    if (words && !read_wish(verb, what, &order, &exit_code)) return exit_code;
+    if (words && !fleet_program_read_order(verb, what, &order, &exit_code)) return exit_code;
     const char *path =
         result->positional_count > (size_t)words + 1 ? result->positional[words + 1] : "fleet.yaml";
     log_start(values->log.format, values->log.level, false);

@@ -338,12 +338,12 @@ void *good_fleet_load(void) {
 }
 void *good_fleet_unit(void) {
     const struct record_fleet_unit fixed = {
-        .number = 3, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING, .requests = 7};
+        .number = 3, .role = UNIT_DECODE, .observed_state = FLEET_UNIT_SERVING, .requests = 7};
     return records_make(RECORD_FLEET_UNIT, &fixed);
 }
 void *good_fleet_order(void) {
     const struct record_fleet_order fixed = {
-        .wish = FLEET_WISH_PIN, .role = UNIT_PREFILL, .count = 2};
+        .kind = FLEET_ORDER_PIN, .role = UNIT_PREFILL, .count = 2};
     return records_make(RECORD_FLEET_ORDER, &fixed);
 }
 void *good_fleet_action(void) {
@@ -353,14 +353,14 @@ void *good_fleet_action(void) {
 }
 
 void *good_fleet_gateway(void) {
-    const struct record_fleet_gateway fixed = {.gateway = 1, .answers = 1, .unit_count = 1};
+    const struct record_fleet_gateway fixed = {.gateway = 1, .responds = 1, .unit_count = 1};
     struct record_fleet_gateway *r = records_make(RECORD_FLEET_GATEWAY, &fixed);
     fleet_gateway_units(r)[0] = (struct fleet_gateway_unit){
-        .number = 3, .connection = 7, .role = UNIT_BOTH, .sight = FLEET_SEEN_SERVING};
+        .number = 3, .connection = 7, .role = UNIT_BOTH, .observed_state = FLEET_UNIT_SERVING};
     return r;
 }
 void *good_fleet_jobs(void) {
-    const struct record_fleet_jobs fixed = {.answers = 1, .job_count = 1};
+    const struct record_fleet_jobs fixed = {.responds = 1, .job_count = 1};
     struct record_fleet_jobs *r = records_make(RECORD_FLEET_JOBS, &fixed);
     fleet_jobs(r)[0] = (struct launcher_job){.number = 3, .role = UNIT_DECODE, .name = "pid 4711"};
     return r;

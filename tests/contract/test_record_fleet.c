@@ -5,7 +5,7 @@
 #include "records.h"
 #include "test_case.h"
 
-TEST(a_unit_has_a_number_a_role_and_a_sight) {
+TEST(a_unit_has_a_number_a_role_and_a_state) {
     struct record_fleet_unit *unit = good_fleet_unit();
     unit->number = 0;
     assert_invalid(unit);
@@ -13,10 +13,10 @@ TEST(a_unit_has_a_number_a_role_and_a_sight) {
     unit->role = UNIT_BOTH;
     assert_invalid(unit);
     unit = good_fleet_unit();
-    unit->sight = FLEET_SEEN_COUNT;
+    unit->observed_state = FLEET_UNIT_COUNT;
     assert_invalid(unit);
     unit = good_fleet_unit();
-    unit->held = 2;
+    unit->drained_by_operator = 2;
     assert_invalid(unit);
 }
 
@@ -28,12 +28,12 @@ TEST(an_order_names_what_it_is_about_and_nothing_else) {
     order->role = UNIT_BOTH;
     assert_invalid(order);
     order = good_fleet_order();
-    order->wish = FLEET_WISH_DRAIN;
+    order->kind = FLEET_ORDER_DRAIN;
     assert_invalid(order);
     order->number = 1;
     order->role = order->count = 0;
     assert_true(record_valid(order, order->record.bytes));
-    order->wish = FLEET_WISH_COUNT;
+    order->kind = FLEET_ORDER_COUNT;
     assert_invalid(order);
 }
 
@@ -51,13 +51,13 @@ TEST(an_action_is_for_one_unit) {
 
 TEST(a_gateway_that_does_not_answer_has_no_units) {
     struct record_fleet_gateway *gateway = good_fleet_gateway();
-    gateway->answers = 0;
+    gateway->responds = 0;
     assert_invalid(gateway);
     gateway = good_fleet_gateway();
     gateway->gateway = LIMIT_FLEET_GATEWAYS;
     assert_invalid(gateway);
     gateway = good_fleet_gateway();
-    fleet_gateway_units(gateway)[0].sight = FLEET_SEEN_GONE;
+    fleet_gateway_units(gateway)[0].observed_state = FLEET_UNIT_GONE;
     assert_invalid(gateway);
     gateway = good_fleet_gateway();
     memset(fleet_gateway_units(gateway)[0].numerics, 'x', 32);
@@ -66,7 +66,7 @@ TEST(a_gateway_that_does_not_answer_has_no_units) {
 
 TEST(a_launchers_job_is_a_unit_of_one_role) {
     struct record_fleet_jobs *jobs = good_fleet_jobs();
-    jobs->answers = 0;
+    jobs->responds = 0;
     assert_invalid(jobs);
     jobs = good_fleet_jobs();
     fleet_jobs(jobs)[0].role = UNIT_BOTH;

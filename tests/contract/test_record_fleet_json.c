@@ -9,24 +9,24 @@
 
 static char text[4096], memory[1 << 16];
 
-static const struct record_fleet_gateway written = {.answers = 1,
+static const struct record_fleet_gateway written = {.responds = 1,
                                                     .load = {.arrived_requests = 70,
                                                              .arrived_tokens = UINT64_C(1) << 40,
-                                                             .late_first = 4,
+                                                             .late_first_tokens = 4,
                                                              .slow_answers = 5,
-                                                             .queued = 3,
-                                                             .held = 10},
+                                                             .requests_queued = 3,
+                                                             .requests_held = 10},
                                                     .unit_count = 2};
 static const struct fleet_gateway_unit units[2] = {{.instance = UINT64_C(0xabcdef0000030001),
                                                     .connection = 7,
                                                     .role = UNIT_PREFILL,
-                                                    .sight = FLEET_SEEN_DRAINING,
+                                                    .observed_state = FLEET_UNIT_DRAINING,
                                                     .requests = 9,
                                                     .numerics = "amx3 \"x\""},
                                                    {.instance = 1,
                                                     .connection = 8,
                                                     .role = UNIT_BOTH,
-                                                    .sight = FLEET_SEEN_STARTING,
+                                                    .observed_state = FLEET_UNIT_STARTING,
                                                     .refused = 1}};
 
 static const struct tree *tree_of(const char *json) {

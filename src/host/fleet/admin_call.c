@@ -79,15 +79,16 @@ enum status admin_call_ask(struct admin_call *call, const char *path, const char
     call->http_status = 0;
     call->ended = false;
     enum status status = http_client_send(call->client, 0, path, sent);
-    if (status) return error_set(error, status, "%.200s: no memory for a question", name);
+    if (status) return error_set(error, status, "%.200s: no memory for a request", name);
     /* the connection may already have been refused */
     if (!call->ended) http_client_run(call->client);
     if (call->end == HTTP_END_NO_CONNECTION)
         return error_set(error, STATUS_GONE, "%.200s: no gateway listens there", name);
     if (call->end != HTTP_END_WHOLE)
-        return error_set(error, STATUS_IO, "%.200s%s: no whole answer came", name, path);
+        return error_set(error, STATUS_IO, "%.200s%s: the response is incomplete", name, path);
     if (call->bytes >= call->room && call->bytes > 0)
-        return error_set(error, STATUS_TOO_LARGE, "%.200s%s: the answer is too large", name, path);
+        return error_set(error, STATUS_TOO_LARGE, "%.200s%s: the response is too large", name,
+                         path);
     if (call->http_status != 200)
         return error_set(error, STATUS_INVALID, "%.200s%s: status %u", name, path,
                          call->http_status);

@@ -176,7 +176,7 @@ enum status fleet_folder_write_book(const char *folder, const struct fleet_book 
     for (uint32_t i = 0; i < book->count; i++)
         at += (size_t)snprintf(text + at, BOOK_BYTES - at, "unit %u %s%s\n", book->units[i].number,
                                record_unit_role_name(book->units[i].role),
-                               book->units[i].held ? " held" : "");
+                               book->units[i].drained_by_operator ? " held" : "");
     enum status status = fleet_folder_write(folder, "book", (struct bytes){text, at}, error);
     free(text);
     return status;
@@ -194,10 +194,10 @@ static bool fleet_folder_read_line(const char *line, struct fleet_book *book) {
     if (!take_word(&line, "unit ") || !fleet_folder_take_number(&line, &number) ||
         !take_word(&line, " ") || !fleet_folder_take_role(&line, &role))
         return false;
-    bool held = take_word(&line, " held");
+    bool drained = take_word(&line, " held");
     if (!ends(line) || !number || book->count == MANAGED_UNITS_MAX) return false;
     book->units[book->count++] =
-        (struct fleet_book_unit){.number = number, .role = role, .held = held};
+        (struct fleet_book_unit){.number = number, .role = role, .drained_by_operator = drained};
     return true;
 }
 
@@ -228,12 +228,12 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(name, sizeof name, "orders/%020lld-%d",
              (long long)now.tv_sec * 1000000000 + now.tv_nsec, (int)getpid());
-    if (order->wish == FLEET_WISH_PIN)
+    if (order->kind == FLEET_ORDER_PIN)
         snprintf(text, sizeof text, "pin %s %u\n", record_unit_role_name(order->role),
                  order->count);
     else
-        snprintf(text, sizeof text, "%s %u\n", order->wish == FLEET_WISH_DRAIN ? "drain" : "resume",
-                 order->number);
+        snprintf(text, sizeof text, "%s %u\n",
+                 order->kind == FLEET_ORDER_DRAIN ? "drain" : "resume", order->number);
     return fleet_folder_write(folder, name, bytes_of(text), error);
 }
 
@@ -255,14 +255,14 @@ static bool fleet_folder_find_next(const char *folder, const char *after, char n
 
 static bool read_order(const char *text, struct record_fleet_order *order) {
     bool known = false;
-    *order = (struct record_fleet_order){.wish = FLEET_WISH_PIN};
+    *order = (struct record_fleet_order){.kind = FLEET_ORDER_PIN};
     if (take_word(&text, "pin ")) {
         known = take_wanted(&text, &order->role, &order->count);
     } else if (take_word(&text, "drain ")) {
-        order->wish = FLEET_WISH_DRAIN;
+        order->kind = FLEET_ORDER_DRAIN;
         known = fleet_folder_take_number(&text, &order->number);
     } else if (take_word(&text, "resume ")) {
-        order->wish = FLEET_WISH_RESUME;
+        order->kind = FLEET_ORDER_RESUME;
         known = fleet_folder_take_number(&text, &order->number);
     }
     record_set_head(order, RECORD_FLEET_ORDER);
@@ -272,14 +272,14 @@ static bool read_order(const char *text, struct record_fleet_order *order) {
 /* Renames a file that cannot be removed, such as a folder. If that fails, the file is skipped each
  * time and logged once a minute. */
 static void set_aside(const char *path) {
-    static int64_t said_ns; /* 0: never */
+    static int64_t logged_ns; /* 0: never */
     char aside[FLEET_PATH_BYTES + 16];
     int failure = errno;
     snprintf(aside, sizeof aside, "%s.refused", path);
     bool is_aside = rename(path, aside) == 0;
     int64_t now_ns = clock_now_ns();
-    if (!is_aside && said_ns && now_ns - said_ns < SAID_AGAIN_NS) return;
-    if (!is_aside) said_ns = now_ns;
+    if (!is_aside && logged_ns && now_ns - logged_ns < SAID_AGAIN_NS) return;
+    if (!is_aside) logged_ns = now_ns;
     log_say(LOG_WARNING, "fleet", "an order cannot be removed, it is %s file=%s why=%s",
             is_aside ? "set aside" : "passed over", is_aside ? aside : path, strerror(failure));
 }

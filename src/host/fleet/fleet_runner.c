@@ -17,14 +17,14 @@
 #include "host/process/log/log.h"
 
 #define REPORTED_BYTES ((size_t)256 << 10)
-#define LOOK_NS_MAX ((int64_t)1000000000)
+#define POLL_NS_MAX ((int64_t)1000000000)
 /* this much too early is better than a whole interval too late */
-#define LOOK_EARLY_NS ((int64_t)50000000)
+#define POLL_EARLY_NS ((int64_t)50000000)
 #define HISTORY_BYTES_MAX ((size_t)64 << 20)
 
 struct fleet_runner {
     const struct fleet_file *file;
-    char mark[FLEET_MARK_DIGITS + 1];
+    char tag[FLEET_TAG_DIGITS + 1];
     struct unit_launcher launcher;
     struct gateway_watch *watch;
     struct fleet_keeper *keeper;
@@ -32,9 +32,9 @@ struct fleet_runner {
     void *memory;
     struct fleet_book book; /* last version written */
     int64_t launcher_ns;    /* time of the last query of the launcher; 0: never */
-    bool launcher_answers;
+    bool launcher_responds;
     struct error launcher_error;    /* reason why it does not respond */
-    char trouble[512], said[512];   /* trouble of this round, and the last one logged */
+    char trouble[512], logged[512]; /* trouble of this round, and the last one logged */
     int64_t history_ns;             /* time of the last line */
     char *reported;                 /* [REPORTED_BYTES] */
     struct record_fleet_jobs *jobs; /* current response, [MANAGED_UNITS_MAX] jobs */
@@ -52,7 +52,7 @@ static bool same_book(const struct fleet_book *a, const struct fleet_book *b) {
         if (a->pinned[side] != b->pinned[side]) return false;
     for (uint32_t i = 0; i < a->count; i++)
         if (a->units[i].number != b->units[i].number || a->units[i].role != b->units[i].role ||
-            a->units[i].held != b->units[i].held)
+            a->units[i].drained_by_operator != b->units[i].drained_by_operator)
             return false;
     return true;
 }
@@ -80,15 +80,16 @@ static void fleet_runner_pass(struct fleet_runner *runner, const struct record *
     }
 }
 
-static void see_launched(void *context, const struct launch_seen *seen) {
+static void note_launched(void *context, const struct launched_unit *unit) {
     struct fleet_runner *runner = context;
     if (runner->jobs->job_count == MANAGED_UNITS_MAX) return;
-    if (!fleet_keeper_find(runner->keeper, seen->number))
-        log_say(LOG_INFO, "fleet", "takes a unit over unit=%u role=%s job=%s", seen->number,
-                record_unit_role_name(seen->role), seen->job);
+    if (!fleet_keeper_find(runner->keeper, unit->number))
+        log_say(LOG_INFO, "fleet", "takes a unit over unit=%u role=%s job=%s", unit->number,
+                record_unit_role_name(unit->role), unit->job);
     struct launcher_job *job = &fleet_jobs(runner->jobs)[runner->jobs->job_count++];
-    *job = (struct launcher_job){.number = seen->number, .role = seen->role, .waits = seen->waits};
-    memcpy(job->name, seen->job, sizeof job->name);
+    *job =
+        (struct launcher_job){.number = unit->number, .role = unit->role, .pending = unit->pending};
+    memcpy(job->name, unit->job, sizeof job->name);
 }
 
 static void note_trouble(struct fleet_runner *runner, const char *text) {
@@ -97,27 +98,27 @@ static void note_trouble(struct fleet_runner *runner, const char *text) {
 
 /* Polls the launcher at the manager's interval, less often than gateways: it may connect to each
  * host, or query a controller that others use. */
-static void fleet_runner_look_at_launcher(struct fleet_runner *runner) {
+static void fleet_runner_poll_launcher(struct fleet_runner *runner) {
     struct unit_launcher *launcher = &runner->launcher;
     int64_t now_ns = clock_now_ns();
     if (!runner->launcher_ns ||
-        now_ns - runner->launcher_ns >= runner->file->manager.decide_ns - LOOK_EARLY_NS) {
+        now_ns - runner->launcher_ns >= runner->file->manager.decide_ns - POLL_EARLY_NS) {
         runner->launcher_ns = now_ns;
-        *runner->jobs = (struct record_fleet_jobs){.answers = 1};
-        runner->launcher_answers =
-            !launcher->look(launcher->self, see_launched, runner, &runner->launcher_error);
-        if (!runner->launcher_answers) *runner->jobs = (struct record_fleet_jobs){.answers = 0};
+        *runner->jobs = (struct record_fleet_jobs){.responds = 1};
+        runner->launcher_responds =
+            !launcher->list(launcher->self, note_launched, runner, &runner->launcher_error);
+        if (!runner->launcher_responds) *runner->jobs = (struct record_fleet_jobs){.responds = 0};
         record_set_head(runner->jobs, RECORD_FLEET_JOBS);
         fleet_runner_pass(runner, &runner->jobs->record);
     }
-    if (!runner->launcher_answers) note_trouble(runner, runner->launcher_error.text);
+    if (!runner->launcher_responds) note_trouble(runner, runner->launcher_error.text);
 }
 
-static void fleet_runner_look_at_gateways(struct fleet_runner *runner) {
+static void fleet_runner_poll_gateways(struct fleet_runner *runner) {
     struct error error;
     for (uint32_t i = 0; i < runner->file->gateways.count; i++) {
         const struct record_fleet_gateway *report;
-        if (gateway_watch_look(runner->watch, i, &report, &error)) note_trouble(runner, error.text);
+        if (gateway_watch_poll(runner->watch, i, &report, &error)) note_trouble(runner, error.text);
         fleet_runner_pass(runner, &report->record);
         for (uint32_t unit = 0; unit < report->unit_count; unit++)
             if (fleet_gateway_units(report)[unit].number &&
@@ -128,24 +129,24 @@ static void fleet_runner_look_at_gateways(struct fleet_runner *runner) {
 }
 
 static void say_trouble(struct fleet_runner *runner) {
-    if (strcmp(runner->trouble, runner->said) == 0) return;
+    if (strcmp(runner->trouble, runner->logged) == 0) return;
     if (runner->trouble[0])
         log_say(LOG_WARNING, "fleet", "cannot be seen whole, what runs is left alone why=%s",
                 runner->trouble);
     else
         log_say(LOG_INFO, "fleet", "can be seen whole again");
-    memcpy(runner->said, runner->trouble, sizeof runner->said);
+    memcpy(runner->logged, runner->trouble, sizeof runner->logged);
 }
 
 static void say_order(const struct record_fleet_order *order) {
     char units[12] = "auto";
     if (order->count != FLEET_UNPINNED) snprintf(units, sizeof units, "%u", order->count);
-    if (order->wish == FLEET_WISH_PIN)
+    if (order->kind == FLEET_ORDER_PIN)
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%s", "pin",
                 record_unit_role_name(order->role), units);
     else
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
-                order->wish == FLEET_WISH_DRAIN ? "drain" : "resume", order->number);
+                order->kind == FLEET_ORDER_DRAIN ? "drain" : "resume", order->number);
 }
 
 static void obey_orders(struct fleet_runner *runner) {
@@ -163,8 +164,8 @@ static enum status fleet_runner_launch(struct fleet_runner *runner, uint32_t num
     const struct fleet_file *file = runner->file;
     const uint32_t side = role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
     struct command_line line = {.count = 0};
-    char instance[2 * FLEET_MARK_DIGITS + 1], log_path[FLEET_PATH_BYTES];
-    snprintf(instance, sizeof instance, "%s%06x", runner->mark, number & 0xffffff);
+    char instance[2 * FLEET_TAG_DIGITS + 1], log_path[FLEET_PATH_BYTES];
+    snprintf(instance, sizeof instance, "%s%06x", runner->tag, number & 0xffffff);
     snprintf(log_path, sizeof log_path, "%.400s/logs/unit-%u.log", file->folder, number);
     const char *const fixed[] = {
         "unit",        "--connect",     file->connect, "--role", record_unit_role_name(role),
@@ -178,7 +179,7 @@ static enum status fleet_runner_launch(struct fleet_runner *runner, uint32_t num
                                  .role = (enum unit_role)role,
                                  .nodes = file->manager.rule.sides[side].unit_nodes,
                                  .instance = instance,
-                                 .words = line.words,
+                                 .argv = line.words,
                                  .log_path = log_path};
     return runner->launcher.start(runner->launcher.self, &order, error);
 }
@@ -191,18 +192,18 @@ static void start(struct fleet_runner *runner, const struct record_fleet_action 
     if (!fleet_runner_launch(runner, action->number, action->role, &error)) return;
     log_say(LOG_WARNING, "fleet", "a unit could not be launched unit=%u why=%s", action->number,
             error.text);
-    struct record_fleet_unit refused = {
-        .number = action->number, .role = action->role, .sight = FLEET_SEEN_REFUSED};
-    record_set_head(&refused, RECORD_FLEET_UNIT);
-    fleet_runner_pass(runner, &refused.record);
+    struct record_fleet_unit failed = {
+        .number = action->number, .role = action->role, .observed_state = FLEET_UNIT_LAUNCH_FAILED};
+    record_set_head(&failed, RECORD_FLEET_UNIT);
+    fleet_runner_pass(runner, &failed.record);
 }
 
 static void fleet_runner_perform(struct fleet_runner *runner,
                                  const struct record_fleet_action *action) {
     static const char *const names[FLEET_ACT_COUNT] = {
-        [FLEET_ACT_START] = "start",    [FLEET_ACT_DRAIN] = "drain",
-        [FLEET_ACT_BACK] = "call back", [FLEET_ACT_ROLE] = "convert",
-        [FLEET_ACT_STOP] = "end",       [FLEET_ACT_KILL] = "end at once"};
+        [FLEET_ACT_START] = "start",      [FLEET_ACT_DRAIN] = "drain",
+        [FLEET_ACT_RESUME] = "call back", [FLEET_ACT_ROLE] = "convert",
+        [FLEET_ACT_STOP] = "end",         [FLEET_ACT_KILL] = "end at once"};
     const struct kept_unit *unit = fleet_keeper_find(runner->keeper, action->number);
     struct error error;
     if (action->act == FLEET_ACT_START) {
@@ -287,11 +288,11 @@ static void publish(struct fleet_runner *runner, int64_t wall_ns) {
 
 /* ---- rounds ---- */
 
-void fleet_runner_look(struct fleet_runner *runner) {
+void fleet_runner_run_round(struct fleet_runner *runner) {
     runner->trouble[0] = 0;
     fleet_keeper_set_wall(runner->keeper, wall_now_ns() - clock_now_ns());
-    fleet_runner_look_at_launcher(runner);
-    fleet_runner_look_at_gateways(runner);
+    fleet_runner_poll_launcher(runner);
+    fleet_runner_poll_gateways(runner);
     say_trouble(runner);
     obey_orders(runner);
     runner->machine.step(runner->machine.self, clock_now_ns());
@@ -301,10 +302,10 @@ void fleet_runner_look(struct fleet_runner *runner) {
 
 void fleet_runner_run(struct fleet_runner *runner, const volatile int *ends) {
     int64_t between_ns = runner->file->manager.decide_ns;
-    if (between_ns > LOOK_NS_MAX) between_ns = LOOK_NS_MAX;
+    if (between_ns > POLL_NS_MAX) between_ns = POLL_NS_MAX;
     while (!*ends) {
         int64_t began_ns = clock_now_ns();
-        fleet_runner_look(runner);
+        fleet_runner_run_round(runner);
         int64_t left_ns = between_ns - (clock_now_ns() - began_ns);
         if (left_ns > 0 && !*ends) poll(NULL, 0, (int)(left_ns / 1000000) + 1);
     }
@@ -330,7 +331,8 @@ static void fleet_runner_learn(struct fleet_runner *runner) {
 static enum status open_keeper(struct fleet_runner *runner, struct error *error) {
     const struct fleet_keeper_options options = {.manager = runner->file->manager,
                                                  .gateway_count = runner->file->gateways.count,
-                                                 .shows_ns = runner->launcher.shows_ns,
+                                                 .list_delay_max_ns =
+                                                     runner->launcher.list_delay_max_ns,
                                                  .wall_ns = wall_now_ns() - clock_now_ns()};
     size_t bytes = fleet_keeper_bytes();
     struct arena arena;
@@ -354,13 +356,13 @@ static enum status open_launcher(struct fleet_runner *runner, struct error *erro
     const struct launch_hosts_options hosts = {
         .hosts = file->hosts.words,
         .host_count = file->hosts.count,
-        .host_units = file->host_units,
+        .units_per_host_max = file->host_units,
         .remote_shell = file->remote_shell.count ? file->remote_shell.words : ssh};
     if (strcmp(file->launcher, "slurm") == 0)
-        return launch_slurm_open(runner->mark, file->slurm.words, &runner->launcher, error);
+        return launch_slurm_open(runner->tag, file->slurm.words, &runner->launcher, error);
     if (strcmp(file->launcher, "hosts") == 0)
-        return launch_hosts_open(runner->mark, &hosts, &runner->launcher, error);
-    return launch_local_open(runner->mark, &runner->launcher, error);
+        return launch_hosts_open(runner->tag, &hosts, &runner->launcher, error);
+    return launch_local_open(runner->tag, &runner->launcher, error);
 }
 
 enum status fleet_runner_open(const struct fleet_file *file, struct fleet_runner **runner_out,
@@ -368,13 +370,13 @@ enum status fleet_runner_open(const struct fleet_file *file, struct fleet_runner
     struct fleet_runner *runner = calloc(1, sizeof *runner);
     if (!runner) return error_set(error, STATUS_NO_MEMORY, "no memory for the fleet's manager");
     runner->file = file;
-    launcher_mark(file->name, runner->mark);
+    launcher_tag(file->name, runner->tag);
     enum status status = fleet_folder_make(file->folder, error);
     if (!status) status = fleet_folder_lock(file->folder, error);
     if (!status) status = fleet_folder_read_book(file->folder, &runner->book, error);
     if (!status) status = open_launcher(runner, error);
     if (!status) status = open_keeper(runner, error);
-    if (!status) status = gateway_watch_open(file, runner->mark, &runner->watch, error);
+    if (!status) status = gateway_watch_open(file, runner->tag, &runner->watch, error);
     if (status) {
         fleet_runner_close(runner);
         return status;

@@ -17,7 +17,7 @@ enum status fleet_runner_open(const struct fleet_file *file, struct fleet_runner
 void fleet_runner_close(struct fleet_runner *runner);
 
 /* Runs one round: polls, and performs the resulting actions. */
-void fleet_runner_look(struct fleet_runner *runner);
+void fleet_runner_run_round(struct fleet_runner *runner);
 
 /* Runs rounds until `*ends` is set. */
 void fleet_runner_run(struct fleet_runner *runner, const volatile int *ends);

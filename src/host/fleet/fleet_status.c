@@ -106,7 +106,7 @@ void fleet_status_write_table(struct json_writer *writer, const struct fleet_mom
             managed_units_state_name(units[i].state),
             reported->file->manager.rule.sides[fleet_manager_side_of(units[i].role)].unit_nodes,
             units[i].requests, fleet_status_job_of(reported, units[i].number),
-            units[i].held ? " (drained by an operator)" : "");
+            units[i].drained_by_operator ? " (drained by an operator)" : "");
     if (next.is_known) {
         fleet_status_time(next.at_ns, at);
         write_action(action, &next);

@@ -17,14 +17,14 @@
 
 struct gateway_watch {
     const struct fleet_file *file;
-    char mark[FLEET_MARK_DIGITS + 1];
+    char tag[FLEET_TAG_DIGITS + 1];
     /* NULL: the host name could not be resolved yet */
     struct admin_call *calls[LIMIT_FLEET_GATEWAYS];
     struct record_fleet_gateway *report; /* with LIMIT_FLEET_UNITS units */
     void *memory;                        /* [TREE_BYTES] */
 };
 
-enum status gateway_watch_open(const struct fleet_file *file, const char *mark,
+enum status gateway_watch_open(const struct fleet_file *file, const char *tag,
                                struct gateway_watch **watch_out, struct error *error) {
     struct gateway_watch *watch = calloc(1, sizeof *watch);
     if (!watch) return error_set(error, STATUS_NO_MEMORY, "no memory for gateways' reports");
@@ -36,7 +36,7 @@ enum status gateway_watch_open(const struct fleet_file *file, const char *mark,
         return error_set(error, STATUS_NO_MEMORY, "no memory for gateways' reports");
     }
     watch->file = file;
-    snprintf(watch->mark, sizeof watch->mark, "%s", mark);
+    snprintf(watch->tag, sizeof watch->tag, "%s", tag);
     *watch_out = watch;
     return STATUS_OK;
 }
@@ -61,12 +61,12 @@ static enum status gateway_watch_ask(struct gateway_watch *watch, uint32_t gatew
 
 /* ---- reports ---- */
 
-/* The fleet's number of a unit, from its instance after the fleet's mark. */
+/* The fleet's number of a unit, from its instance after the fleet's tag. */
 static uint32_t number_of(const struct gateway_watch *watch, uint64_t instance) {
     char digits[24];
     snprintf(digits, sizeof digits, "%016" PRIx64, instance);
-    digits[2 * FLEET_MARK_DIGITS] = 0;
-    return launcher_number(watch->mark, digits);
+    digits[2 * FLEET_TAG_DIGITS] = 0;
+    return launcher_number(watch->tag, digits);
 }
 
 static enum status ask_report(struct gateway_watch *watch, uint32_t gateway, struct error *error) {
@@ -91,12 +91,12 @@ static enum status ask_report(struct gateway_watch *watch, uint32_t gateway, str
                      watch->file->gateways.words[gateway], missing);
 }
 
-enum status gateway_watch_look(struct gateway_watch *watch, uint32_t gateway,
+enum status gateway_watch_poll(struct gateway_watch *watch, uint32_t gateway,
                                const struct record_fleet_gateway **report_out,
                                struct error *error) {
     struct record_fleet_gateway *report = watch->report;
     enum status status = ask_report(watch, gateway, error);
-    if (status) *report = (struct record_fleet_gateway){.answers = 0};
+    if (status) *report = (struct record_fleet_gateway){.responds = 0};
     for (uint32_t i = 0; i < report->unit_count; i++) {
         struct fleet_gateway_unit *unit = &fleet_gateway_units(report)[i];
         unit->number = number_of(watch, unit->instance);
@@ -114,13 +114,14 @@ enum status gateway_watch_order(struct gateway_watch *watch,
     struct bytes answer;
     char body[96];
     if (!action->connection)
-        return error_set(error, STATUS_NOT_FOUND, "no gateway knows unit %u", action->number);
+        return error_set(error, STATUS_NOT_FOUND, "no gateway is connected to unit %u",
+                         action->number);
     if (action->act == FLEET_ACT_ROLE)
         snprintf(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", action->connection,
                  record_unit_role_name((enum unit_role)action->role));
     else
         snprintf(body, sizeof body, "{\"unit\":%u,\"back\":%s}", action->connection,
-                 action->act == FLEET_ACT_BACK ? "true" : "false");
+                 action->act == FLEET_ACT_RESUME ? "true" : "false");
     return gateway_watch_ask(watch, action->gateway,
                              action->act == FLEET_ACT_ROLE ? "/debug/fleet/role"
                                                            : "/debug/fleet/drain",

@@ -14,25 +14,25 @@
 #include "host/process/child_process.h"
 #include "host/process/log/log.h"
 
-#define SHOWS_NS ((int64_t)5000000000)
+#define LIST_DELAY_MAX_NS ((int64_t)5000000000)
 #define TIMEOUT_MS 10000
 #define ANSWER_BYTES ((size_t)4 << 20)
 #define SCRIPT_BYTES 16384
-#define AWAY_NS ((int64_t)60000000000)  /* time after which a host's units count as gone */
-#define SHUN_NS ((int64_t)120000000000) /* time without new units after a failed start */
+#define AWAY_NS ((int64_t)60000000000)   /* time after which a host's units count as gone */
+#define AVOID_NS ((int64_t)120000000000) /* time without new units after a failed start */
 #define HOST_UNITS_MAX 64
 
 struct launch_host {
     const char *name;
     uint32_t unit_count;
-    struct launch_seen units[HOST_UNITS_MAX];
+    struct launched_unit units[HOST_UNITS_MAX];
     long pids[HOST_UNITS_MAX];
     int64_t answered_ns; /* time of the last response; 0: never */
     int64_t failed_ns;   /* time of a failed start; 0: never */
 };
 
 struct launch_hosts {
-    char mark[FLEET_MARK_DIGITS + 1];
+    char tag[FLEET_TAG_DIGITS + 1];
     struct launch_hosts_options options;
     struct launch_host *hosts; /* [options.host_count] */
     char *answer;              /* [ANSWER_BYTES] */
@@ -70,18 +70,18 @@ static void read_process(const struct launch_hosts *hosts, struct launch_host *h
     long pid = strtol(line, &words, 10);
     word_behind(words, " --instance ", instance);
     word_behind(words, " --role ", role);
-    uint32_t number = launcher_number(hosts->mark, instance);
+    uint32_t number = launcher_number(hosts->tag, instance);
     bool is_shell = strstr(words, "setsid") != NULL; /* the shell that starts the unit */
     if (!number || pid <= 1 || is_shell || host->unit_count == HOST_UNITS_MAX) return;
-    struct launch_seen *unit = &host->units[host->unit_count];
-    *unit = (struct launch_seen){.number = number,
-                                 .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL};
+    struct launched_unit *unit = &host->units[host->unit_count];
+    *unit = (struct launched_unit){.number = number,
+                                   .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL};
     snprintf(unit->job, sizeof unit->job, "pid %ld on %.30s", pid, host->name);
     host->pids[host->unit_count++] = pid;
 }
 
-static enum status launch_hosts_look_at(struct launch_hosts *hosts, struct launch_host *host,
-                                        struct error *error) {
+static enum status launch_hosts_poll(struct launch_hosts *hosts, struct launch_host *host,
+                                     struct error *error) {
     enum status status = run_on(hosts, host, "ps -ww -U \"$(id -u)\" -o pid=,args=", error);
     if (status) return status;
     char *rest = hosts->answer;
@@ -92,20 +92,20 @@ static enum status launch_hosts_look_at(struct launch_hosts *hosts, struct launc
     return STATUS_OK;
 }
 
-static enum status hosts_look(void *self,
-                              void (*seen)(void *context, const struct launch_seen *unit),
+static enum status hosts_list(void *self,
+                              void (*visit)(void *context, const struct launched_unit *unit),
                               void *context, struct error *error) {
     struct launch_hosts *hosts = self;
     enum status status = STATUS_OK;
     uint32_t answered = 0;
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        enum status one = launch_hosts_look_at(hosts, host, error);
+        enum status one = launch_hosts_poll(hosts, host, error);
         answered += !one;
         if (one) status = one;
         if (one && clock_now_ns() - host->answered_ns > AWAY_NS) host->unit_count = 0;
         for (uint32_t unit = 0; unit < host->unit_count; unit++)
-            seen(context, &host->units[unit]);
+            visit(context, &host->units[unit]);
     }
     return answered ? STATUS_OK : status; /* without any response, this machine's network is down */
 }
@@ -117,9 +117,10 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
     int64_t now_ns = clock_now_ns();
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        bool is_avoided = host->failed_ns && now_ns - host->failed_ns < SHUN_NS;
+        bool is_avoided = host->failed_ns && now_ns - host->failed_ns < AVOID_NS;
         bool is_away = !host->answered_ns || now_ns - host->answered_ns > AWAY_NS;
-        if (is_avoided || is_away || host->unit_count >= hosts->options.host_units) continue;
+        if (is_avoided || is_away || host->unit_count >= hosts->options.units_per_host_max)
+            continue;
         if (!best || host->unit_count < best->unit_count) best = host;
     }
     return best;
@@ -130,12 +131,12 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
 static enum status launch_hosts_write_script(const struct launch_order *order,
                                              char script[SCRIPT_BYTES], struct error *error) {
     char log_path[1024] = "", program[4096] = "";
-    bool fits = command_line_quote(program, sizeof program, order->words[0]) &&
+    bool fits = command_line_quote(program, sizeof program, order->argv[0]) &&
                 command_line_quote(log_path, sizeof log_path, order->log_path);
     snprintf(script, SCRIPT_BYTES,
              "command -v %s >/dev/null || { echo %s is not there >&2; exit 127; }; setsid", program,
              program);
-    for (const char *const *word = order->words; *word && fits; word++) {
+    for (const char *const *word = order->argv; *word && fits; word++) {
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
@@ -171,7 +172,7 @@ static void hosts_stop(void *self, uint32_t number, bool at_once) {
     char script[64];
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        if (launch_hosts_look_at(hosts, host, &error)) continue; /* will be polled again */
+        if (launch_hosts_poll(hosts, host, &error)) continue; /* will be polled again */
         for (uint32_t unit = 0; unit < host->unit_count; unit++) {
             if (host->units[unit].number != number) continue;
             snprintf(script, sizeof script, "kill -%s %ld", at_once ? "KILL" : "TERM",
@@ -190,7 +191,7 @@ static void hosts_close(void *self) {
     free(hosts);
 }
 
-enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
+enum status launch_hosts_open(const char *tag, const struct launch_hosts_options *options,
                               struct unit_launcher *launcher_out, struct error *error) {
     struct launch_hosts *hosts = calloc(1, sizeof *hosts);
     if (hosts) hosts->hosts = calloc(options->host_count, sizeof *hosts->hosts);
@@ -199,15 +200,15 @@ enum status launch_hosts_open(const char *mark, const struct launch_hosts_option
         if (hosts) hosts_close(hosts);
         return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
     }
-    snprintf(hosts->mark, sizeof hosts->mark, "%s", mark);
+    snprintf(hosts->tag, sizeof hosts->tag, "%s", tag);
     hosts->options = *options;
     for (uint32_t i = 0; i < options->host_count; i++)
         hosts->hosts[i].name = options->hosts[i];
     *launcher_out = (struct unit_launcher){.self = hosts,
                                            .name = "hosts",
-                                           .shows_ns = SHOWS_NS,
+                                           .list_delay_max_ns = LIST_DELAY_MAX_NS,
                                            .start = hosts_start,
-                                           .look = hosts_look,
+                                           .list = hosts_list,
                                            .stop = hosts_stop,
                                            .close = hosts_close};
     return STATUS_OK;

@@ -18,11 +18,11 @@
 #include "host/process/child_process.h"
 #include "host/process/own_file.h"
 
-#define SHOWS_NS ((int64_t)2000000000)
+#define LIST_DELAY_MAX_NS ((int64_t)2000000000)
 #define COMMAND_BYTES_MAX 65536
 
 struct launch_local {
-    char mark[FLEET_MARK_DIGITS + 1];
+    char tag[FLEET_TAG_DIGITS + 1];
 };
 
 /* ---- starting ---- */
@@ -33,7 +33,7 @@ static enum status local_start(void *self, const struct launch_order *order, str
     if (output < 0)
         return error_set(error, STATUS_IO, "%.200s: %s", order->log_path, strerror(errno));
     const struct child_process_options child = {
-        .words = order->words, .input = CHILD_PROCESS_NO_INPUT, .output = output, .errors = output};
+        .words = order->argv, .input = CHILD_PROCESS_NO_INPUT, .output = output, .errors = output};
     enum status status = child_process_start(&child, &pid, error);
     close(output);
     return status;
@@ -78,17 +78,17 @@ static bool is_own_process(long pid) {
 }
 
 /* The number of the unit; 0 if the process is not a unit of the fleet. */
-static uint32_t launch_local_look_at(const struct launch_local *local, long pid,
+static uint32_t launch_local_unit_of(const struct launch_local *local, long pid,
                                      enum unit_role *role_out) {
     static char words[COMMAND_BYTES_MAX];
     size_t bytes = is_own_process(pid) ? launch_local_read_words(pid, words) : 0;
     const char *instance = launch_local_value_of(words, bytes, "--instance");
     const char *role = launch_local_value_of(words, bytes, "--role");
     *role_out = role && strcmp(role, "prefill") == 0 ? UNIT_PREFILL : UNIT_DECODE;
-    return instance && role ? launcher_number(local->mark, instance) : 0;
+    return instance && role ? launcher_number(local->tag, instance) : 0;
 }
 
-/* Calls `visit` for each unit until it returns false. */
+/* Calls `visit` for each running unit of the fleet. */
 static enum status launch_local_walk(const struct launch_local *local,
                                      void (*visit)(void *context, long pid, uint32_t number,
                                                    enum unit_role role),
@@ -99,30 +99,30 @@ static enum status launch_local_walk(const struct launch_local *local,
         enum unit_role role;
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         long pid = strtol(entry->d_name, NULL, 10);
-        uint32_t number = launch_local_look_at(local, pid, &role);
+        uint32_t number = launch_local_unit_of(local, pid, &role);
         if (number) visit(context, pid, number, role);
     }
     closedir(processes);
     return STATUS_OK;
 }
 
-struct local_look {
-    void (*seen)(void *context, const struct launch_seen *unit);
+struct local_list {
+    void (*visit)(void *context, const struct launched_unit *unit);
     void *context;
 };
 
-static void report_seen(void *context, long pid, uint32_t number, enum unit_role role) {
-    const struct local_look *look = context;
-    struct launch_seen unit = {.number = number, .role = role};
+static void launch_local_report(void *context, long pid, uint32_t number, enum unit_role role) {
+    const struct local_list *list = context;
+    struct launched_unit unit = {.number = number, .role = role};
     snprintf(unit.job, sizeof unit.job, "pid %ld", pid);
-    look->seen(look->context, &unit);
+    list->visit(list->context, &unit);
 }
 
-static enum status local_look(void *self,
-                              void (*seen)(void *context, const struct launch_seen *unit),
+static enum status local_list(void *self,
+                              void (*visit)(void *context, const struct launched_unit *unit),
                               void *context, struct error *error) {
-    struct local_look look = {seen, context};
-    return launch_local_walk(self, report_seen, &look, error);
+    struct local_list list = {visit, context};
+    return launch_local_walk(self, launch_local_report, &list, error);
 }
 
 /* ---- stopping ---- */
@@ -147,17 +147,17 @@ static void local_close(void *self) {
     free(self);
 }
 
-enum status launch_local_open(const char *mark, struct unit_launcher *launcher_out,
+enum status launch_local_open(const char *tag, struct unit_launcher *launcher_out,
                               struct error *error) {
     struct launch_local *local = calloc(1, sizeof *local);
     if (!local) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
-    snprintf(local->mark, sizeof local->mark, "%s", mark);
+    snprintf(local->tag, sizeof local->tag, "%s", tag);
     signal(SIGCHLD, SIG_IGN); /* exited units need no wait */
     *launcher_out = (struct unit_launcher){.self = local,
                                            .name = "local",
-                                           .shows_ns = SHOWS_NS,
+                                           .list_delay_max_ns = LIST_DELAY_MAX_NS,
                                            .start = local_start,
-                                           .look = local_look,
+                                           .list = local_list,
                                            .stop = local_stop,
                                            .close = local_close};
     return STATUS_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Launches units as Slurm jobs, one each: sbatch starts, squeue lists, scancel ends them. The name
- * of a job contains the fleet's mark, the unit's number and its role. The batch script becomes the
+ * of a job contains the fleet's tag, the unit's number and its role. The batch script becomes the
  * unit, so that it receives the signals to the batch process: SIGTERM means drain, and Slurm also
  * sends it before it takes nodes away. While Slurm's controller does not respond, nothing is known
  * and nothing changes. Nodes with a unit that failed soon after its start are excluded for a while,
@@ -15,7 +15,7 @@
 #include "host/process/child_process.h"
 #include "host/process/log/log.h"
 
-#define SHOWS_NS ((int64_t)20000000000)
+#define LIST_DELAY_MAX_NS ((int64_t)20000000000)
 #define TIMEOUT_MS 20000
 #define ANSWER_BYTES ((size_t)1 << 20)
 #define SCRIPT_BYTES 16384
@@ -28,7 +28,7 @@
 #define FIELDS 7
 
 struct launch_slurm {
-    char mark[FLEET_MARK_DIGITS + 1];
+    char tag[FLEET_TAG_DIGITS + 1];
     const char *const *options;  /* options of sbatch; NULL at the end */
     char *answer;                /* [ANSWER_BYTES] */
     char avoided[AVOIDED_BYTES]; /* excluded nodes, from the last poll: "n3,n[5-6]" */
@@ -39,7 +39,7 @@ struct launch_slurm {
 /* Finds the first job of that number, whatever its role is now. */
 static void launch_slurm_name_of(const struct launch_slurm *slurm, uint32_t number,
                                  enum unit_role role, char name[NAME_BYTES]) {
-    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, record_unit_role_name(role));
+    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->tag, number, record_unit_role_name(role));
 }
 
 /* ---- starting ---- */
@@ -48,7 +48,7 @@ static enum status launch_slurm_write_script(const struct launch_order *order,
                                              char script[SCRIPT_BYTES], struct error *error) {
     bool fits = true;
     snprintf(script, SCRIPT_BYTES, "exec");
-    for (const char *const *word = order->words; *word && fits; word++) {
+    for (const char *const *word = order->argv; *word && fits; word++) {
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
@@ -139,14 +139,14 @@ static void shun(struct launch_slurm *slurm, uint32_t number, char *const fields
 
 /* Parses "17|fathom-a1b2c3-4-decode|RUNNING|n3|None|1764000000|N/A". Returns false if it is not a
  * unit of the fleet, or has ended. */
-static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen *seen_out) {
+static bool read_job(struct launch_slurm *slurm, char *line, struct launched_unit *unit_out) {
     static const char *const over[] = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING",
                                        "DEADLINE",  "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY",
                                        "PREEMPTED", "REVOKED",   "TIMEOUT",   NULL};
     char *fields[FIELDS], prefix[NAME_BYTES];
     for (int i = 0; i < FIELDS; i++)
         if (!(fields[i] = strsep(&line, "|"))) return false;
-    int bytes = snprintf(prefix, sizeof prefix, "fathom-%s-", slurm->mark);
+    int bytes = snprintf(prefix, sizeof prefix, "fathom-%s-", slurm->tag);
     if (strncmp(fields[1], prefix, (size_t)bytes) != 0) return false;
     char *role;
     unsigned long number = strtoul(fields[1] + bytes, &role, 10);
@@ -156,20 +156,20 @@ static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen 
         shun(slurm, (uint32_t)number, fields);
         return false;
     }
-    *seen_out = (struct launch_seen){.number = (uint32_t)number,
-                                     .role = is_prefill ? UNIT_PREFILL : UNIT_DECODE,
-                                     .waits = strcmp(fields[2], "PENDING") == 0};
-    if (seen_out->waits)
-        snprintf(seen_out->job, sizeof seen_out->job, "job %.16s waits: %.30s", fields[0],
+    *unit_out = (struct launched_unit){.number = (uint32_t)number,
+                                       .role = is_prefill ? UNIT_PREFILL : UNIT_DECODE,
+                                       .pending = strcmp(fields[2], "PENDING") == 0};
+    if (unit_out->pending)
+        snprintf(unit_out->job, sizeof unit_out->job, "job %.16s waits: %.30s", fields[0],
                  fields[4]);
     else
-        snprintf(seen_out->job, sizeof seen_out->job, "job %.16s on %.30s", fields[0], fields[3]);
+        snprintf(unit_out->job, sizeof unit_out->job, "job %.16s on %.30s", fields[0], fields[3]);
     return true;
 }
 
 /* Lists jobs, including recently ended ones. */
-static enum status slurm_look(void *self,
-                              void (*seen)(void *context, const struct launch_seen *unit),
+static enum status slurm_list(void *self,
+                              void (*visit)(void *context, const struct launched_unit *unit),
                               void *context, struct error *error) {
     static const char *const words[] = {
         "squeue",   "--noheader",           "--me", "--states", "all",
@@ -182,8 +182,8 @@ static enum status slurm_look(void *self,
     char *rest = slurm->answer;
     slurm->avoided[0] = 0;
     for (char *job; (job = strsep(&rest, "\n"));) {
-        struct launch_seen unit;
-        if (read_job(slurm, job, &unit)) seen(context, &unit);
+        struct launched_unit unit;
+        if (read_job(slurm, job, &unit)) visit(context, &unit);
     }
     return STATUS_OK;
 }
@@ -220,7 +220,7 @@ static void slurm_close(void *self) {
     free(slurm);
 }
 
-enum status launch_slurm_open(const char *mark, const char *const *options,
+enum status launch_slurm_open(const char *tag, const char *const *options,
                               struct unit_launcher *launcher_out, struct error *error) {
     struct launch_slurm *slurm = calloc(1, sizeof *slurm);
     if (slurm) slurm->answer = malloc(ANSWER_BYTES);
@@ -228,15 +228,15 @@ enum status launch_slurm_open(const char *mark, const char *const *options,
         free(slurm);
         return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
     }
-    snprintf(slurm->mark, sizeof slurm->mark, "%s", mark);
+    snprintf(slurm->tag, sizeof slurm->tag, "%s", tag);
     slurm->options = options;
     setenv("SLURM_TIME_FORMAT", "%s",
            1); /* squeue prints times in seconds, regardless of the site's format */
     *launcher_out = (struct unit_launcher){.self = slurm,
                                            .name = "slurm",
-                                           .shows_ns = SHOWS_NS,
+                                           .list_delay_max_ns = LIST_DELAY_MAX_NS,
                                            .start = slurm_start,
-                                           .look = slurm_look,
+                                           .list = slurm_list,
                                            .stop = slurm_stop,
                                            .close = slurm_close};
     return STATUS_OK;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Starts a fleet's units and lists running ones: as processes of this machine, on a list of hosts,
- * or with Slurm. A unit outlives the manager that started it, because it is not a child of the
- * manager. Its options contain the fleet's mark and its number (fathom unit --instance), so that
- * any later manager finds it. Other state of a launcher may be lost.
+ * Starts, lists and stops a fleet's units: as processes on this machine, as processes on a list of
+ * hosts, or as Slurm jobs. A unit outlives the manager that started it: it runs in its own session
+ * or as a Slurm job. The fleet's tag and the unit's number are in the unit's command line (fathom
+ * unit --instance) and in the name of a Slurm job, so any later manager can find it. A launcher has
+ * no other state that must survive a restart.
  */
 #pragma once
 
@@ -17,61 +18,65 @@
 struct launch_order {
     uint32_t number;
     enum unit_role role;
-    uint32_t nodes;
-    const char *instance;     /* value of --instance: 12 hexadecimal digits */
-    const char *const *words; /* the unit's command line, NULL at the end */
-    const char *log_path;     /* file to which the unit's output is appended */
+    uint32_t nodes;          /* nodes that the unit spans; used only by Slurm */
+    const char *instance;    /* value of --instance: 12 hexadecimal digits */
+    const char *const *argv; /* the unit's command line, NULL-terminated */
+    const char *log_path;    /* file to which the unit's output is appended */
 };
 
-struct launch_seen {
+struct launched_unit {
     uint32_t number;
     enum unit_role role;
-    bool waits;                 /* waits for nodes */
-    char job[LAUNCH_JOB_BYTES]; /* for people: "pid 4711", "job 17 on n3" */
+    bool pending;               /* waits for nodes */
+    char job[LAUNCH_JOB_BYTES]; /* human-readable: "pid 4711", "job 17 on n3" */
 };
 
 struct unit_launcher {
     void *self;
     const char *name;
-    int64_t shows_ns; /* time after which a started unit appears in `look` */
+    int64_t list_delay_max_ns; /* a started unit must be listed within this time */
     /* Starts a unit. The error names the cause if nothing was started. */
     enum status (*start)(void *self, const struct launch_order *order, struct error *error);
-    /* Calls `seen` for each unit of the fleet. After an error the set of units is unknown. */
-    enum status (*look)(void *self, void (*seen)(void *context, const struct launch_seen *unit),
+    /* Calls `visit` for each running or pending unit of the fleet. On error, discard the units
+     * reported. */
+    enum status (*list)(void *self, void (*visit)(void *context, const struct launched_unit *unit),
                         void *context, struct error *error);
-    /* Stops a unit; `at_once`: without waiting for its requests. An unknown number is ignored. */
+    /* Stops a unit after its requests have ended, or immediately if `at_once`. An unknown number is
+     * ignored. */
     void (*stop)(void *self, uint32_t number, bool at_once);
     void (*close)(void *self);
 };
 
-/* the first of an instance's 12 digits; the others are the unit's number */
-#define FLEET_MARK_DIGITS 6
+/* The first 6 of an instance's 12 hexadecimal digits are the fleet's tag; the last 6 are the unit's
+ * number. */
+#define FLEET_TAG_DIGITS 6
 
-/* Computes the mark of a fleet from its name, such as "a1b2c3". */
-void launcher_mark(const char *fleet, char mark_out[FLEET_MARK_DIGITS + 1]);
+/* Computes a fleet's tag, such as "a1b2c3", from its name. */
+void launcher_tag(const char *fleet, char tag_out[FLEET_TAG_DIGITS + 1]);
 
-/* The number in an instance of the fleet with that mark; 0 if it is of another fleet, or
- * invalid. */
-uint32_t launcher_number(const char *mark, const char *instance);
-
-/* The launcher of processes on this machine; their command lines contain an instance of the
+/* Returns the unit number in `instance`; 0 if the instance is invalid or belongs to another
  * fleet. */
-enum status launch_local_open(const char *mark, struct unit_launcher *launcher_out,
+uint32_t launcher_number(const char *tag, const char *instance);
+
+/* Opens the launcher for processes on this machine. It recognizes units by the --instance in their
+ * command lines. */
+enum status launch_local_open(const char *tag, struct unit_launcher *launcher_out,
                               struct error *error) MUST_USE;
 
-/* The launcher of Slurm jobs with the fleet's mark in their names. `options` are additional options
- * of sbatch, NULL at the end; the caller keeps them while the launcher is open. */
-enum status launch_slurm_open(const char *mark, const char *const *options,
+/* Opens the launcher for Slurm jobs, with the fleet's tag in their names. `options`: extra sbatch
+ * options, NULL-terminated; must stay valid while the launcher is open. */
+enum status launch_slurm_open(const char *tag, const char *const *options,
                               struct unit_launcher *launcher_out, struct error *error) MUST_USE;
 
 struct launch_hosts_options {
     const char *const *hosts; /* [host_count] */
     uint32_t host_count;
-    uint32_t host_units;             /* limit of units per host */
-    const char *const *remote_shell; /* command that precedes the name of a host; NULL at the end */
+    uint32_t units_per_host_max;
+    /* remote shell command, for example {"ssh", NULL}; the host name and a script are appended */
+    const char *const *remote_shell;
 };
 
-/* The launcher of processes on several hosts, by a remote shell. The caller keeps the options'
- * texts while the launcher is open. */
-enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
+/* Opens the launcher for processes on several hosts, started through a remote shell. The strings in
+ * `options` must stay valid while the launcher is open. */
+enum status launch_hosts_open(const char *tag, const struct launch_hosts_options *options,
                               struct unit_launcher *launcher_out, struct error *error) MUST_USE;

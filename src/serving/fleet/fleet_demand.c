@@ -22,9 +22,10 @@ static bool has_fallen(const struct record_fleet_load *before,
                        const struct record_fleet_load *load) {
     return load->arrived_requests < before->arrived_requests ||
            load->arrived_tokens < before->arrived_tokens || load->hit_tokens < before->hit_tokens ||
-           load->miss_tokens < before->miss_tokens || load->answers < before->answers ||
-           load->answer_tokens < before->answer_tokens ||
-           load->first_tokens < before->first_tokens || load->late_first < before->late_first ||
+           load->miss_tokens < before->miss_tokens || load->completed < before->completed ||
+           load->output_tokens < before->output_tokens ||
+           load->first_tokens < before->first_tokens ||
+           load->late_first_tokens < before->late_first_tokens ||
            load->timed_answers < before->timed_answers || load->slow_answers < before->slow_answers;
 }
 
@@ -42,10 +43,10 @@ static void fleet_demand_mix(struct fleet_demand *demand, const struct record_fl
     fleet_demand_fade(&demand->prompt_tokens, kept, last->arrived_tokens, load->arrived_tokens);
     fleet_demand_fade(&demand->hit_tokens, kept, last->hit_tokens, load->hit_tokens);
     fleet_demand_fade(&demand->miss_tokens, kept, last->miss_tokens, load->miss_tokens);
-    fleet_demand_fade(&demand->answers, kept, last->answers, load->answers);
-    fleet_demand_fade(&demand->answer_tokens, kept, last->answer_tokens, load->answer_tokens);
+    fleet_demand_fade(&demand->answers, kept, last->completed, load->completed);
+    fleet_demand_fade(&demand->answer_tokens, kept, last->output_tokens, load->output_tokens);
     fleet_demand_fade(&demand->first, quick, last->first_tokens, load->first_tokens);
-    fleet_demand_fade(&demand->late_first, quick, last->late_first, load->late_first);
+    fleet_demand_fade(&demand->late_first, quick, last->late_first_tokens, load->late_first_tokens);
     fleet_demand_fade(&demand->timed, quick, last->timed_answers, load->timed_answers);
     fleet_demand_fade(&demand->slow, quick, last->slow_answers, load->slow_answers);
 }
@@ -108,7 +109,8 @@ static bool is_missed(const struct fleet_demand *demand, double count, double be
 
 void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCALE_SIDES],
                        int64_t soon_ns, int64_t later_ns, struct scale_view *view) {
-    double queued = demand->last.queued, limit_s = (double)demand->rule.ttft_limit_ns * 1e-9;
+    double queued = demand->last.requests_queued,
+           limit_s = (double)demand->rule.ttft_limit_ns * 1e-9;
     double tokens[SCALE_SIDES] = {fleet_demand_prompt_tokens(demand),
                                   fleet_demand_answer_tokens(demand)};
     uint32_t is_short = find_short(demand, rates);

@@ -19,9 +19,9 @@ struct fleet_keeper {
     uint32_t last_number, pinned[SCALE_SIDES];
     uint32_t unit_count;
     struct kept_unit units[MANAGED_UNITS_MAX];
-    bool launcher_answers;
+    bool launcher_responds;
     int64_t launcher_ns; /* time of its last response */
-    bool gateway_answers[LIMIT_FLEET_GATEWAYS];
+    bool gateway_responds[LIMIT_FLEET_GATEWAYS];
     struct record_fleet_load loads[LIMIT_FLEET_GATEWAYS];
 };
 
@@ -46,7 +46,7 @@ static struct kept_unit *add(struct fleet_keeper *keeper, uint32_t number, uint3
     unit = &keeper->units[keeper->unit_count++];
     *unit = (struct kept_unit){.number = number,
                                .role = role == UNIT_PREFILL ? UNIT_PREFILL : UNIT_DECODE,
-                               .launched = FLEET_SEEN_STARTING,
+                               .launched = FLEET_UNIT_STARTING,
                                .ordered_ns = now_ns};
     keeper->last_number = max_u32(keeper->last_number, number);
     return unit;
@@ -57,18 +57,18 @@ static void fleet_keeper_forget(struct fleet_keeper *keeper, struct kept_unit *u
 }
 
 /* The state of the unit at the gateways. If they differ, returns the state at a gateway that would
- * send requests to the unit, so that the order is repeated. FLEET_SEEN_COUNT: no gateway is
+ * send requests to the unit, so that the order is repeated. FLEET_UNIT_COUNT: no gateway is
  * connected to it. */
-static uint32_t sight_at_gateways(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
-    uint32_t sight = FLEET_SEEN_COUNT;
+static uint32_t state_at_gateways(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
+    uint32_t state = FLEET_UNIT_COUNT;
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++) {
         const struct kept_report *report = &unit->reports[i];
         if (!report->connection) continue;
-        if (sight == FLEET_SEEN_COUNT || sight == FLEET_SEEN_STARTING ||
-            report->sight == FLEET_SEEN_SERVING)
-            sight = report->sight;
+        if (state == FLEET_UNIT_COUNT || state == FLEET_UNIT_STARTING ||
+            report->observed_state == FLEET_UNIT_SERVING)
+            state = report->observed_state;
     }
-    return sight;
+    return state;
 }
 
 static bool has_role(const struct fleet_keeper *keeper, const struct kept_unit *unit,
@@ -85,7 +85,7 @@ static bool fleet_keeper_has_others(const struct fleet_keeper *keeper, const str
                                     uint32_t role) {
     for (uint32_t i = 0; i < keeper->unit_count; i++) {
         const struct kept_unit *other = &keeper->units[i];
-        if (other != unit && sight_at_gateways(keeper, other) == FLEET_SEEN_SERVING &&
+        if (other != unit && state_at_gateways(keeper, other) == FLEET_UNIT_SERVING &&
             has_role(keeper, other, role) &&
             memcmp(other->numerics, unit->numerics, sizeof unit->numerics) == 0)
             return true;
@@ -102,7 +102,7 @@ uint32_t fleet_keeper_requests(const struct fleet_keeper *keeper, const struct k
 
 bool fleet_keeper_has_load(const struct fleet_keeper *keeper) {
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++)
-        if (!keeper->gateway_answers[i]) return false;
+        if (!keeper->gateway_responds[i]) return false;
     return true;
 }
 
@@ -116,47 +116,48 @@ static void pass(struct fleet_keeper *keeper, const struct record *record, int64
 }
 
 static struct record_fleet_unit unit_record(const struct fleet_keeper *keeper,
-                                            struct kept_unit *unit, uint32_t sight) {
-    if (sight_at_gateways(keeper, unit) != FLEET_SEEN_COUNT)
-        unit->alone = !fleet_keeper_has_others(keeper, unit, UNIT_PREFILL) ||
-                      !fleet_keeper_has_others(keeper, unit, UNIT_DECODE);
+                                            struct kept_unit *unit, uint32_t state) {
+    if (state_at_gateways(keeper, unit) != FLEET_UNIT_COUNT)
+        unit->stranded = !fleet_keeper_has_others(keeper, unit, UNIT_PREFILL) ||
+                         !fleet_keeper_has_others(keeper, unit, UNIT_DECODE);
     struct record_fleet_unit record = {.number = unit->number,
                                        .role = unit->role,
-                                       .sight = sight,
+                                       .observed_state = state,
                                        .requests = fleet_keeper_requests(keeper, unit),
-                                       .held = unit->held,
-                                       .alone = unit->alone};
+                                       .drained_by_operator = unit->drained_by_operator,
+                                       .stranded = unit->stranded};
     record_set_head(&record, RECORD_FLEET_UNIT);
     return record;
 }
 
-static void pass_unit(struct fleet_keeper *keeper, struct kept_unit *unit, uint32_t sight,
+static void pass_unit(struct fleet_keeper *keeper, struct kept_unit *unit, uint32_t state,
                       int64_t now_ns) {
-    struct record_fleet_unit record = unit_record(keeper, unit, sight);
+    struct record_fleet_unit record = unit_record(keeper, unit, state);
     pass(keeper, &record.record, now_ns);
 }
 
-static uint32_t sight_of(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
-    uint32_t sight = sight_at_gateways(keeper, unit);
-    return sight == FLEET_SEEN_COUNT ? unit->launched : sight;
+static uint32_t fleet_keeper_state_of(const struct fleet_keeper *keeper,
+                                      const struct kept_unit *unit) {
+    uint32_t state = state_at_gateways(keeper, unit);
+    return state == FLEET_UNIT_COUNT ? unit->launched : state;
 }
 
 /* True if the launcher responds but does not list the unit, although the unit has had the time to
  * appear. */
 static bool fleet_keeper_is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
-    return keeper->launcher_answers && !unit->is_there &&
-           keeper->launcher_ns - unit->ordered_ns >= keeper->options.shows_ns;
+    return keeper->launcher_responds && !unit->is_there &&
+           keeper->launcher_ns - unit->ordered_ns >= keeper->options.list_delay_max_ns;
 }
 
 static void pass_units(struct fleet_keeper *keeper, int64_t now_ns) {
-    bool sees = keeper->launcher_answers || fleet_keeper_has_load(keeper);
+    bool sees = keeper->launcher_responds || fleet_keeper_has_load(keeper);
     for (uint32_t i = keeper->unit_count; i-- > 0;) {
         struct kept_unit *unit = &keeper->units[i];
         if (!fleet_keeper_is_gone(keeper, unit)) {
-            if (sees) pass_unit(keeper, unit, sight_of(keeper, unit), now_ns);
+            if (sees) pass_unit(keeper, unit, fleet_keeper_state_of(keeper, unit), now_ns);
             continue;
         }
-        struct record_fleet_unit gone = unit_record(keeper, unit, FLEET_SEEN_GONE);
+        struct record_fleet_unit gone = unit_record(keeper, unit, FLEET_UNIT_GONE);
         machine_outbox_put(&keeper->outbox, RECORD_FLEET_UNIT, &gone);
         pass(keeper, &gone.record, now_ns);
         fleet_keeper_forget(keeper, unit);
@@ -164,7 +165,7 @@ static void pass_units(struct fleet_keeper *keeper, int64_t now_ns) {
 }
 
 static void pass_load(struct fleet_keeper *keeper, int64_t now_ns) {
-    struct record_fleet_load sum = {.queued = 0};
+    struct record_fleet_load sum = {.requests_queued = 0};
     if (!fleet_keeper_has_load(keeper)) return;
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++) {
         const struct record_fleet_load *one = &keeper->loads[i];
@@ -172,14 +173,14 @@ static void pass_load(struct fleet_keeper *keeper, int64_t now_ns) {
         sum.arrived_tokens += one->arrived_tokens;
         sum.hit_tokens += one->hit_tokens;
         sum.miss_tokens += one->miss_tokens;
-        sum.answers += one->answers;
-        sum.answer_tokens += one->answer_tokens;
+        sum.completed += one->completed;
+        sum.output_tokens += one->output_tokens;
         sum.first_tokens += one->first_tokens;
-        sum.late_first += one->late_first;
+        sum.late_first_tokens += one->late_first_tokens;
         sum.timed_answers += one->timed_answers;
         sum.slow_answers += one->slow_answers;
-        sum.queued += one->queued;
-        sum.held += one->held;
+        sum.requests_queued += one->requests_queued;
+        sum.requests_held += one->requests_held;
     }
     record_set_head(&sum, RECORD_FLEET_LOAD);
     pass(keeper, &sum.record, now_ns);
@@ -212,7 +213,7 @@ static void put_actions(struct fleet_keeper *keeper, int64_t now_ns) {
         if (action->act == FLEET_ACT_START) {
             struct kept_unit *unit = add(keeper, action->number, action->role, now_ns);
             check(unit);
-            unit->launched = FLEET_SEEN_QUEUED;
+            unit->launched = FLEET_UNIT_QUEUED;
         }
         if (action->act == FLEET_ACT_START || action->act == FLEET_ACT_STOP ||
             action->act == FLEET_ACT_KILL)
@@ -227,8 +228,8 @@ static void put_actions(struct fleet_keeper *keeper, int64_t now_ns) {
 
 static void take_jobs(struct fleet_keeper *keeper, const struct record_fleet_jobs *jobs,
                       int64_t now_ns) {
-    keeper->launcher_answers = jobs->answers;
-    if (!jobs->answers) return;
+    keeper->launcher_responds = jobs->responds;
+    if (!jobs->responds) return;
     keeper->launcher_ns = now_ns;
     for (uint32_t i = 0; i < keeper->unit_count; i++)
         keeper->units[i].is_there = false;
@@ -237,7 +238,7 @@ static void take_jobs(struct fleet_keeper *keeper, const struct record_fleet_job
         struct kept_unit *unit = add(keeper, job->number, job->role, now_ns);
         if (!unit) continue;
         unit->is_there = true;
-        unit->launched = job->waits ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
+        unit->launched = job->pending ? FLEET_UNIT_QUEUED : FLEET_UNIT_STARTING;
         memcpy(unit->job, job->name, sizeof unit->job);
     }
 }
@@ -246,11 +247,11 @@ static void take_jobs(struct fleet_keeper *keeper, const struct record_fleet_job
 static void take_gateway(struct fleet_keeper *keeper, const struct record_fleet_gateway *report,
                          int64_t now_ns) {
     uint32_t gateway = report->gateway;
-    keeper->gateway_answers[gateway] = report->answers;
+    keeper->gateway_responds[gateway] = report->responds;
     keeper->loads[gateway] = report->load;
     for (uint32_t i = 0; i < keeper->unit_count; i++) {
         struct kept_report *before = &keeper->units[i].reports[gateway];
-        uint32_t requests = report->answers ? 0 : before->requests;
+        uint32_t requests = report->responds ? 0 : before->requests;
         *before = (struct kept_report){.requests = requests};
     }
     for (uint32_t i = 0; i < report->unit_count; i++) {
@@ -258,8 +259,8 @@ static void take_gateway(struct fleet_keeper *keeper, const struct record_fleet_
         struct kept_unit *unit =
             seen->number ? add(keeper, seen->number, seen->role, now_ns) : NULL;
         if (!unit) continue;
-        unit->reports[gateway] =
-            (struct kept_report){seen->connection, seen->role, seen->sight, seen->requests};
+        unit->reports[gateway] = (struct kept_report){seen->connection, seen->role,
+                                                      seen->observed_state, seen->requests};
         memcpy(unit->numerics, seen->numerics, sizeof unit->numerics);
         if (seen->role != UNIT_BOTH) unit->role = seen->role;
     }
@@ -271,21 +272,21 @@ static enum status take_order(struct fleet_keeper *keeper, const struct record_f
     if (outbox_room(keeper->machine.outbox) < sizeof(struct record_fleet_action))
         return STATUS_FULL;
     struct kept_unit *unit = find(keeper, order->number);
-    if (order->wish == FLEET_WISH_PIN) {
+    if (order->kind == FLEET_ORDER_PIN) {
         keeper->pinned[fleet_manager_side_of(order->role)] = order->count;
     } else if (unit) {
-        pass_unit(keeper, unit, sight_of(keeper, unit), now_ns);
-        unit->held = order->wish == FLEET_WISH_DRAIN;
+        pass_unit(keeper, unit, fleet_keeper_state_of(keeper, unit), now_ns);
+        unit->drained_by_operator = order->kind == FLEET_ORDER_DRAIN;
     }
     pass(keeper, &order->record, now_ns);
     return STATUS_OK;
 }
 
-static void take_refused(struct fleet_keeper *keeper, const struct record_fleet_unit *refused,
-                         int64_t now_ns) {
-    struct kept_unit *unit = find(keeper, refused->number);
-    if (!unit || refused->sight != FLEET_SEEN_REFUSED) return;
-    pass_unit(keeper, unit, FLEET_SEEN_REFUSED, now_ns);
+static void take_failed_launch(struct fleet_keeper *keeper, const struct record_fleet_unit *failed,
+                               int64_t now_ns) {
+    struct kept_unit *unit = find(keeper, failed->number);
+    if (!unit || failed->observed_state != FLEET_UNIT_LAUNCH_FAILED) return;
+    pass_unit(keeper, unit, FLEET_UNIT_LAUNCH_FAILED, now_ns);
     fleet_keeper_forget(keeper, unit);
 }
 
@@ -298,7 +299,7 @@ static enum status fleet_keeper_receive(void *self, const struct record *record,
     else if (record->kind == RECORD_FLEET_ORDER)
         return take_order(keeper, (const struct record_fleet_order *)record, now_ns);
     else if (record->kind == RECORD_FLEET_UNIT)
-        take_refused(keeper, (const struct record_fleet_unit *)record, now_ns);
+        take_failed_launch(keeper, (const struct record_fleet_unit *)record, now_ns);
     else
         check(false);
     return STATUS_OK;
@@ -328,7 +329,7 @@ size_t fleet_keeper_bytes(void) {
 static void take_book(struct fleet_keeper *keeper, const struct fleet_book *book, int64_t now_ns) {
     keeper->last_number = book->last_number;
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        struct record_fleet_order order = {.wish = FLEET_WISH_PIN,
+        struct record_fleet_order order = {.kind = FLEET_ORDER_PIN,
                                            .role =
                                                side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE,
                                            .count = book->pinned[side]};
@@ -337,7 +338,8 @@ static void take_book(struct fleet_keeper *keeper, const struct fleet_book *book
         check(status == STATUS_OK);
     }
     for (uint32_t i = 0; i < book->count; i++)
-        add(keeper, book->units[i].number, book->units[i].role, now_ns)->held = book->units[i].held;
+        add(keeper, book->units[i].number, book->units[i].role, now_ns)->drained_by_operator =
+            book->units[i].drained_by_operator;
 }
 
 enum status fleet_keeper_create(struct arena *arena, const struct fleet_keeper_options *options,
@@ -381,7 +383,7 @@ void fleet_keeper_book(const struct fleet_keeper *keeper, struct fleet_book *boo
     memcpy(book_out->pinned, keeper->pinned, sizeof book_out->pinned);
     for (uint32_t i = 0; i < keeper->unit_count; i++)
         book_out->units[book_out->count++] = (struct fleet_book_unit){
-            keeper->units[i].number, keeper->units[i].role, keeper->units[i].held};
+            keeper->units[i].number, keeper->units[i].role, keeper->units[i].drained_by_operator};
 }
 
 const struct kept_unit *fleet_keeper_units(const struct fleet_keeper *keeper, uint32_t *count_out) {

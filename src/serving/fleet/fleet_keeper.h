@@ -21,7 +21,7 @@
 struct fleet_book_unit {
     uint32_t number;
     uint32_t role; /* enum unit_role */
-    bool held;
+    bool drained_by_operator;
 };
 
 struct fleet_book {
@@ -35,17 +35,17 @@ struct fleet_book {
 
 struct kept_report {     /* the report of one gateway about a unit */
     uint32_t connection; /* id of the gateway's connection to the unit; 0: none */
-    uint32_t role, sight, requests;
+    uint32_t role, observed_state, requests;
 };
 
 struct kept_unit {
     uint32_t number;
-    uint32_t role;      /* enum unit_role, as last reported or ordered; never UNIT_BOTH */
-    uint32_t launched;  /* enum fleet_sight, as reported by the launcher */
-    bool held;          /* an operator has drained it */
-    bool alone;         /* no other unit could continue its requests, as last reported */
-    bool is_there;      /* the launcher lists it */
-    int64_t ordered_ns; /* time of its launch, or of its first report */
+    uint32_t role;            /* enum unit_role, as last reported or ordered; never UNIT_BOTH */
+    uint32_t launched;        /* enum fleet_unit_state, as reported by the launcher */
+    bool drained_by_operator; /* an operator has drained it */
+    bool stranded;            /* no other unit could continue its requests, as last reported */
+    bool is_there;            /* the launcher lists it */
+    int64_t ordered_ns;       /* time of its launch, or of its first report */
     struct kept_report reports[LIMIT_FLEET_GATEWAYS];
     char numerics[32];
     char job[FLEET_JOB_NAME_BYTES];
@@ -54,8 +54,9 @@ struct kept_unit {
 struct fleet_keeper_options {
     struct fleet_manager_options manager; /* first_number is ignored; the book has it */
     uint32_t gateway_count;
-    int64_t shows_ns; /* time within which a launched unit must appear among the launcher's jobs */
-    int64_t wall_ns;  /* wall clock minus steady clock */
+    int64_t
+        list_delay_max_ns; /* time within which a launched unit must appear among the launcher's jobs */
+    int64_t wall_ns;       /* wall clock minus steady clock */
 };
 
 struct fleet_keeper;

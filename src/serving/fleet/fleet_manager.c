@@ -63,7 +63,7 @@ static uint32_t fleet_manager_count_serving(const struct fleet_manager *manager,
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
         count += unit->role == role && unit->state == MANAGED_SERVING &&
-                 unit->sight == FLEET_SEEN_SERVING;
+                 unit->observed_state == FLEET_UNIT_SERVING;
     }
     return count;
 }
@@ -103,7 +103,7 @@ static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) 
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
         if (unit->role == role && unit->state == MANAGED_SERVING &&
-            unit->sight != FLEET_SEEN_SERVING)
+            unit->observed_state != FLEET_UNIT_SERVING)
             return i;
     }
     return MANAGED_NOBODY;
@@ -115,7 +115,7 @@ static uint32_t find_drained(const struct fleet_manager *manager, uint32_t side)
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
         if (unit->state != MANAGED_DRAINING || unit->role != fleet_manager_role_of(side)) continue;
-        if (unit->held || unit->leaves) continue;
+        if (unit->drained_by_operator || unit->leaves) continue;
         if (best == MANAGED_NOBODY || unit->since_ns > manager->units.units[best].since_ns)
             best = i;
     }
@@ -127,7 +127,7 @@ static bool fleet_manager_call_back(struct fleet_manager *manager, uint32_t side
     uint32_t index = find_drained(manager, side);
     if (index == MANAGED_NOBODY) return false;
     managed_units_call_back(&manager->units, index, now_ns);
-    fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+    fleet_manager_say(manager, index, FLEET_ACT_RESUME, reason, now_ns);
     return true;
 }
 
@@ -142,7 +142,7 @@ static bool fleet_manager_convert(struct fleet_manager *manager, uint32_t side,
     uint32_t index = find_drained(manager, other);
     if (index != MANAGED_NOBODY) {
         managed_units_call_back(&manager->units, index, now_ns);
-        fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_RESUME, reason, now_ns);
     } else if (fleet_manager_count_serving(manager, fleet_manager_role_of(other)) >
                manager->choice.wanted[other]) {
         index = find_idlest(manager, fleet_manager_role_of(other), MANAGED_SERVING);
@@ -288,7 +288,8 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
     const struct fleet_manager_options *options = &manager->options;
     struct end_drain_view view = {
         .requests = unit->requests,
-        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* else it may hang */
+        .alone =
+            unit->stranded && unit->observed_state == FLEET_UNIT_DRAINING, /* else it may hang */
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),
@@ -297,9 +298,9 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         .drain_ns_max = options->drain_ns_max,
     };
     bool is_late = fleet_manager_count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
-    if (unit->sight == FLEET_SEEN_SERVING) return; /* the order was repeated above */
-    if (unit->sight != FLEET_SEEN_DRAINING && !knows_load(manager, now_ns)) return;
-    if (unit->held && !is_late) return;
+    if (unit->observed_state == FLEET_UNIT_SERVING) return; /* the order was repeated above */
+    if (unit->observed_state != FLEET_UNIT_DRAINING && !knows_load(manager, now_ns)) return;
+    if (unit->drained_by_operator && !is_late) return;
     enum end_drain end = end_drain(&view);
     if (end == END_DRAIN_STOPS)
         end_one(manager, index, FLEET_ACT_STOP, (enum scale_reason)unit->reason, now_ns);
@@ -321,7 +322,8 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
  * running for hours. */
 static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     struct managed_unit *unit = &manager->units.units[index];
-    bool is_received = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
+    bool is_received =
+        unit->observed_state == FLEET_UNIT_SERVING || unit->observed_state == FLEET_UNIT_DRAINING;
     if (is_received || !knows_load(manager, now_ns)) unit->received_ns = now_ns;
     if (now_ns - unit->received_ns <= manager->options.rule.start_ns) return;
     manager->lost_total += unit->state == MANAGED_SERVING;
@@ -335,10 +337,10 @@ static void remind(struct fleet_manager *manager, uint32_t index, int64_t now_ns
     if (now_ns - unit->reported_ns < REPORT_AGAIN_NS) return;
     if (unit->state == MANAGED_ORDERED && !unit->reported_ns)
         fleet_manager_say(manager, index, FLEET_ACT_START, reason, now_ns);
-    else if (unit->state == MANAGED_DRAINING && unit->sight == FLEET_SEEN_SERVING)
+    else if (unit->state == MANAGED_DRAINING && unit->observed_state == FLEET_UNIT_SERVING)
         fleet_manager_say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
-    else if (unit->state == MANAGED_SERVING && unit->sight == FLEET_SEEN_DRAINING)
-        fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+    else if (unit->state == MANAGED_SERVING && unit->observed_state == FLEET_UNIT_DRAINING)
+        fleet_manager_say(manager, index, FLEET_ACT_RESUME, reason, now_ns);
     else if (unit->state == MANAGED_SERVING && unit->seen_role != unit->role)
         fleet_manager_say(manager, index, FLEET_ACT_ROLE, reason, now_ns);
     else if (unit->state == MANAGED_STOPPING)
@@ -373,21 +375,21 @@ static void fleet_manager_see(struct fleet_manager *manager, const struct record
 
 static void fleet_manager_obey(struct fleet_manager *manager,
                                const struct record_fleet_order *order, int64_t now_ns) {
-    if (order->wish == FLEET_WISH_PIN) {
+    if (order->kind == FLEET_ORDER_PIN) {
         manager->pinned[fleet_manager_side_of(order->role)] = order->count;
         return;
     }
     uint32_t index = managed_units_find(&manager->units, order->number);
     if (index == MANAGED_NOBODY) return;
     const struct managed_unit *unit = &manager->units.units[index];
-    bool holds = order->wish == FLEET_WISH_DRAIN;
+    bool holds = order->kind == FLEET_ORDER_DRAIN;
     managed_units_hold(&manager->units, index, holds);
     if (holds && unit->state == MANAGED_SERVING) {
         managed_units_drain(&manager->units, index, now_ns);
         fleet_manager_say(manager, index, FLEET_ACT_DRAIN, SCALE_PINNED, now_ns);
     } else if (!holds && unit->state == MANAGED_DRAINING) {
         managed_units_call_back(&manager->units, index, now_ns);
-        fleet_manager_say(manager, index, FLEET_ACT_BACK, SCALE_PINNED, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_RESUME, SCALE_PINNED, now_ns);
     }
 }
 

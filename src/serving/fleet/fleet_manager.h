@@ -62,13 +62,13 @@ enum managed_state {
 
 struct managed_unit {
     uint32_t number;
-    uint32_t role;       /* enum unit_role */
-    uint32_t state;      /* enum managed_state */
-    uint32_t sight;      /* enum fleet_sight of the last FLEET_UNIT */
-    uint32_t requests;   /* requests in the last FLEET_UNIT */
-    uint32_t seen_role;  /* enum unit_role of the last FLEET_UNIT */
-    bool held;           /* an operator has drained it */
-    bool alone;          /* no other unit could continue its requests, as of the last FLEET_UNIT */
+    uint32_t role;            /* enum unit_role */
+    uint32_t state;           /* enum managed_state */
+    uint32_t observed_state;  /* enum fleet_unit_state of the last FLEET_UNIT */
+    uint32_t requests;        /* requests in the last FLEET_UNIT */
+    uint32_t seen_role;       /* enum unit_role of the last FLEET_UNIT */
+    bool drained_by_operator; /* an operator has drained it */
+    bool stranded;       /* no other unit could continue its requests, as of the last FLEET_UNIT */
     bool leaves;         /* drains without an order, and is not called back */
     uint32_t act;        /* enum fleet_act: its last action */
     uint32_t reason;     /* enum scale_reason of that action */

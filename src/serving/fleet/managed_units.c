@@ -36,9 +36,9 @@ static void managed_units_enter(struct managed_unit *unit, enum managed_state st
     unit->received_ns = now_ns;
 }
 
-static enum managed_state state_seen(uint32_t sight) {
-    if (sight == FLEET_SEEN_SERVING) return MANAGED_SERVING;
-    return sight == FLEET_SEEN_DRAINING ? MANAGED_DRAINING : MANAGED_ORDERED;
+static enum managed_state state_seen(uint32_t state) {
+    if (state == FLEET_UNIT_SERVING) return MANAGED_SERVING;
+    return state == FLEET_UNIT_DRAINING ? MANAGED_DRAINING : MANAGED_ORDERED;
 }
 
 static void managed_units_take_over(struct managed_units *units,
@@ -47,12 +47,12 @@ static void managed_units_take_over(struct managed_units *units,
     if (index == MANAGED_NOBODY) return;
     units->units[index] = (struct managed_unit){.number = seen->number,
                                                 .role = seen->role,
-                                                .sight = seen->sight,
+                                                .observed_state = seen->observed_state,
                                                 .requests = seen->requests,
-                                                .alone = seen->alone,
+                                                .stranded = seen->stranded,
                                                 .seen_role = seen->role,
-                                                .held = seen->held};
-    managed_units_enter(&units->units[index], state_seen(seen->sight), now_ns);
+                                                .drained_by_operator = seen->drained_by_operator};
+    managed_units_enter(&units->units[index], state_seen(seen->observed_state), now_ns);
     units->units[index].reported_ns = now_ns; /* possibly sent by an earlier manager */
 }
 
@@ -67,7 +67,8 @@ static enum managed_end managed_units_leave(struct managed_unit *unit) {
 /* A unit that drains without an order has lost its nodes: its launcher has asked it to end. */
 enum managed_end managed_units_see(struct managed_units *units,
                                    const struct record_fleet_unit *seen, int64_t now_ns) {
-    bool is_gone = seen->sight == FLEET_SEEN_GONE || seen->sight == FLEET_SEEN_REFUSED;
+    bool is_gone =
+        seen->observed_state == FLEET_UNIT_GONE || seen->observed_state == FLEET_UNIT_LAUNCH_FAILED;
     uint32_t index = managed_units_find(units, seen->number);
     units->last_number = max_u32(units->last_number, seen->number);
     if (index == MANAGED_NOBODY) {
@@ -76,16 +77,17 @@ enum managed_end managed_units_see(struct managed_units *units,
     }
     struct managed_unit *unit = &units->units[index];
     if (is_gone) return managed_units_leave(unit);
-    unit->sight = seen->sight;
+    unit->observed_state = seen->observed_state;
     unit->requests = seen->requests;
-    unit->alone = seen->alone;
+    unit->stranded = seen->stranded;
     unit->seen_role = seen->role;
-    if (unit->state == MANAGED_SERVING && seen->sight == FLEET_SEEN_DRAINING &&
-        (unit->act != FLEET_ACT_BACK || now_ns - unit->reported_ns > BACK_SHOWS_NS)) {
+    if (unit->state == MANAGED_SERVING && seen->observed_state == FLEET_UNIT_DRAINING &&
+        (unit->act != FLEET_ACT_RESUME || now_ns - unit->reported_ns > BACK_SHOWS_NS)) {
         managed_units_enter(unit, MANAGED_DRAINING, now_ns);
         unit->leaves = true;
     }
-    if (unit->state != MANAGED_ORDERED || seen->sight != FLEET_SEEN_SERVING) return MANAGED_GOES_ON;
+    if (unit->state != MANAGED_ORDERED || seen->observed_state != FLEET_UNIT_SERVING)
+        return MANAGED_GOES_ON;
     unit->role = seen->role;
     managed_units_enter(unit, MANAGED_SERVING, now_ns);
     return MANAGED_BEGINS;
@@ -121,8 +123,8 @@ void managed_units_assign(struct managed_units *units, uint32_t index, uint32_t 
     units->units[index].reported_ns = 0;
 }
 
-void managed_units_hold(struct managed_units *units, uint32_t index, bool held) {
-    units->units[index].held = held;
+void managed_units_hold(struct managed_units *units, uint32_t index, bool drained) {
+    units->units[index].drained_by_operator = drained;
 }
 
 void managed_units_report(struct managed_units *units, uint32_t index, enum fleet_act act,

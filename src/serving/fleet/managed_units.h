@@ -40,7 +40,7 @@ void managed_units_drain(struct managed_units *units, uint32_t index, int64_t no
 void managed_units_call_back(struct managed_units *units, uint32_t index, int64_t now_ns);
 void managed_units_end(struct managed_units *units, uint32_t index, int64_t now_ns);
 void managed_units_assign(struct managed_units *units, uint32_t index, uint32_t role);
-void managed_units_hold(struct managed_units *units, uint32_t index, bool held);
+void managed_units_hold(struct managed_units *units, uint32_t index, bool drained);
 
 /* Records the action that was just sent. */
 void managed_units_report(struct managed_units *units, uint32_t index, enum fleet_act act,

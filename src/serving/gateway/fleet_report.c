@@ -157,11 +157,11 @@ static uint64_t count_above(const struct histogram *histogram, int64_t limit_ns)
     return above;
 }
 
-static uint32_t fleet_report_sight_of(const struct fleet *fleet, uint32_t unit) {
+static uint32_t fleet_report_state_of(const struct fleet *fleet, uint32_t unit) {
     uint32_t state = fleet->units[unit].state;
-    if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_SEEN_DRAINING;
-    return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_SEEN_SERVING
-                                                           : FLEET_SEEN_STARTING;
+    if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_UNIT_DRAINING;
+    return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_UNIT_SERVING
+                                                           : FLEET_UNIT_STARTING;
 }
 
 void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int64_t tpot_limit_ns,
@@ -170,19 +170,19 @@ void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int
     const struct metrics *metrics = &gateway->metrics;
     const struct fleet *fleet = &gateway->fleet;
     *report_out = (struct record_fleet_gateway){
-        .answers = 1,
+        .responds = 1,
         .load = {.arrived_requests = metrics->arrived_answers,
                  .arrived_tokens = metrics->arrived_tokens,
                  .hit_tokens = metrics->prompt_hit_tokens,
                  .miss_tokens = metrics->prompt_miss_tokens,
-                 .answers = histogram_total(&metrics->output_lengths),
-                 .answer_tokens = metrics->output_lengths.sum,
+                 .completed = histogram_total(&metrics->output_lengths),
+                 .output_tokens = metrics->output_lengths.sum,
                  .first_tokens = histogram_total(&metrics->first_token_ns),
-                 .late_first = count_above(&metrics->first_token_ns, ttft_limit_ns),
+                 .late_first_tokens = count_above(&metrics->first_token_ns, ttft_limit_ns),
                  .timed_answers = histogram_total(&metrics->token_ns),
                  .slow_answers = count_above(&metrics->token_ns, tpot_limit_ns),
-                 .queued = gateway_queued_count(gateway),
-                 .held = gateway_held_count(gateway)}};
+                 .requests_queued = gateway_queued_count(gateway),
+                 .requests_held = gateway_held_count(gateway)}};
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
         if (unit->state == FLEET_FREE || unit->state == FLEET_JOINING) continue;
@@ -190,7 +190,7 @@ void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int
         *out = (struct fleet_gateway_unit){.instance = unit->hello.instance,
                                            .connection = unit->id.value,
                                            .role = unit->hello.role,
-                                           .sight = fleet_report_sight_of(fleet, i),
+                                           .observed_state = fleet_report_state_of(fleet, i),
                                            .requests = unit->bound,
                                            .refused = unit->state == FLEET_REFUSED};
         memcpy(out->numerics, unit->hello.numerics_id, sizeof out->numerics);
@@ -270,7 +270,7 @@ struct fleet_order {
     enum unit_role role;
 };
 
-struct fleet_order_kind {
+struct fleet_order_call {
     const char *more;             /* members of a body other than "unit", required or optional */
     const char *const members[4]; /* all allowed members; NULL after the last */
     bool (*read)(const struct gateway *gateway, const struct tree *root, struct fleet_order *order,
@@ -305,7 +305,7 @@ static bool fleet_report_read_unit(struct gateway *gateway,
 }
 
 static enum status fleet_report_perform(struct gateway *gateway, const struct endpoint_call *call,
-                                        const struct fleet_order_kind *kind) {
+                                        const struct fleet_order_call *kind) {
     struct api_error error;
     struct fleet_order order = {.unit = FLEET_NONE};
     const struct tree *root = NULL;
@@ -388,7 +388,7 @@ static enum status give_drain(struct gateway *gateway, const struct fleet_order 
 }
 
 enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_call *call) {
-    static const struct fleet_order_kind kind = {
+    static const struct fleet_order_call kind = {
         .more = "or also name a \"rank\" of it, and say whether it is to come \"back\"",
         .members = {"unit", "rank", "back"},
         .read = read_drain,
@@ -431,7 +431,7 @@ static enum status give_role(struct gateway *gateway, const struct fleet_order *
 }
 
 enum status fleet_report_role(struct gateway *gateway, const struct endpoint_call *call) {
-    static const struct fleet_order_kind kind = {.more = "and its \"role\"",
+    static const struct fleet_order_call kind = {.more = "and its \"role\"",
                                                  .members = {"unit", "role"},
                                                  .read = read_role,
                                                  .give = give_role,

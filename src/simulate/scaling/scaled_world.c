@@ -248,17 +248,17 @@ static void scaled_world_notify_units(struct scaled_world *world, double rate) {
         struct record_fleet_unit record = {
             .number = unit->number,
             .role = unit->role,
-            .sight = unit->drains   ? FLEET_SEEN_DRAINING
-                     : unit->serves ? FLEET_SEEN_SERVING
-                     : unit->never  ? FLEET_SEEN_QUEUED
-                                    : FLEET_SEEN_STARTING,
+            .observed_state = unit->drains   ? FLEET_UNIT_DRAINING
+                              : unit->serves ? FLEET_UNIT_SERVING
+                              : unit->never  ? FLEET_UNIT_QUEUED
+                                             : FLEET_UNIT_STARTING,
             .requests = (uint32_t)ceil(scaled_world_requests_of(world, unit, rate) - 1e-6)};
         record_set_head(&record, RECORD_FLEET_UNIT);
         scaled_world_give(world, &record);
     }
     for (uint32_t i = 0; i < count; i++) {
         struct record_fleet_unit record = {
-            .number = known[i].number, .role = known[i].role, .sight = FLEET_SEEN_GONE};
+            .number = known[i].number, .role = known[i].role, .observed_state = FLEET_UNIT_GONE};
         if (find(world, known[i].number)) continue;
         record_set_head(&record, RECORD_FLEET_UNIT);
         scaled_world_give(world, &record);
@@ -271,13 +271,13 @@ static void scaled_world_report_load(struct scaled_world *world) {
         .arrived_requests = (uint64_t)world->arrived,
         .arrived_tokens = (uint64_t)world->arrived_tokens,
         .miss_tokens = (uint64_t)world->ended_tokens,
-        .answers = (uint64_t)world->ended,
-        .answer_tokens = (uint64_t)(world->ended * options->answer_tokens),
+        .completed = (uint64_t)world->ended,
+        .output_tokens = (uint64_t)(world->ended * options->answer_tokens),
         .first_tokens = (uint64_t)world->arrived,
-        .late_first = (uint64_t)world->late,
+        .late_first_tokens = (uint64_t)world->late,
         .timed_answers = (uint64_t)world->ended,
         .slow_answers = (uint64_t)world->slow,
-        .queued = (uint32_t)fmin(world->queue / prompt_tokens(world), 1e9)};
+        .requests_queued = (uint32_t)fmin(world->queue / prompt_tokens(world), 1e9)};
     record_set_head(&load, RECORD_FLEET_LOAD);
     scaled_world_give(world, &load);
 }
@@ -316,7 +316,7 @@ static void scaled_world_perform(struct scaled_world *world,
     case FLEET_ACT_DRAIN:
         if (unit->serves && !unit->drains) scaled_world_drain(world, unit);
         return;
-    case FLEET_ACT_BACK:
+    case FLEET_ACT_RESUME:
         unit->drains = false;
         return;
     case FLEET_ACT_ROLE:

@@ -12,12 +12,12 @@
 #include "simulate/world/fleet_state.h"
 
 #define DAY_NS (20 * FLEET_SECOND)
-#define WALL_NS (1000 * DAY_NS)          /* wall-clock time at the start of a run */
-#define LOOK_NS (FLEET_SECOND / 5)       /* interval of polls */
-#define ORPHAN_NS (FLEET_SECOND)         /* time until the manager must have found a running job */
-#define SHOWS_NS (FLEET_SECOND / 2)      /* time until a launched job is visible */
-#define GIVEN_NS (FLEET_SECOND)          /* longest delay of a promised node */
-#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* longest time until another manager starts */
+#define WALL_NS (1000 * DAY_NS)    /* wall-clock time at the start of a run */
+#define LOOK_NS (FLEET_SECOND / 5) /* interval of polls */
+#define ORPHAN_NS (FLEET_SECOND)   /* time until the manager must have found a running job */
+#define LIST_DELAY_MAX_NS (FLEET_SECOND / 2) /* time until a launched job is visible */
+#define GIVEN_NS (FLEET_SECOND)              /* longest delay of a promised node */
+#define BEGINS_NS_MAX (6 * FLEET_SECOND)     /* longest time until another manager starts */
 /* Time after the fault phase until everything that was lost has been reported again. */
 #define CALM_NS (12 * FLEET_SECOND)
 /* in the fault phase, one poll with actions in so many kills the manager */
@@ -117,16 +117,16 @@ static void fleet_managers_look_at_launcher(struct world *world) {
     struct {
         struct record_fleet_jobs fixed;
         struct launcher_job jobs[FLEET_JOBS_MAX];
-    } record = {.fixed = {.answers = world->now_ns >= it->silent_ns}};
-    it->launcher_answers = record.fixed.answers;
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX && it->launcher_answers; i++) {
+    } record = {.fixed = {.responds = world->now_ns >= it->silent_ns}};
+    it->launcher_responds = record.fixed.responds;
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX && it->launcher_responds; i++) {
         const struct fleet_unit_job *job = &it->jobs[i];
         if (job->number)
             record.jobs[record.fixed.job_count++] = (struct launcher_job){
-                .number = job->number, .role = job->role, .waits = job->node == FLEET_NO_NODE};
+                .number = job->number, .role = job->role, .pending = job->node == FLEET_NO_NODE};
     }
     record_set_head(&record.fixed, RECORD_FLEET_JOBS);
-    it->launcher_answers &= fleet_managers_pass(world, &record);
+    it->launcher_responds &= fleet_managers_pass(world, &record);
 }
 
 static void look_at_gateway(struct world *world, uint32_t index) {
@@ -135,7 +135,7 @@ static void look_at_gateway(struct world *world, uint32_t index) {
     struct {
         struct record_fleet_gateway fixed;
         struct fleet_gateway_unit units[LIMIT_FLEET_UNITS];
-    } record = {.fixed = {.answers = 0}};
+    } record = {.fixed = {.responds = 0}};
     if (gateway && it->blind_ns[index] <= world->now_ns)
         fleet_report_fill(gateway, it->options.ttft_limit_ns, it->options.tpot_limit_ns,
                           &record.fixed, record.units);
@@ -169,7 +169,7 @@ static uint32_t fleet_managers_count_serving(const struct world *world, uint32_t
     uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
     for (uint32_t i = 0; i < count; i++)
         serving += units[i].role == role && units[i].state == MANAGED_SERVING &&
-                   units[i].sight == FLEET_SEEN_SERVING;
+                   units[i].observed_state == FLEET_UNIT_SERVING;
     return serving;
 }
 
@@ -192,7 +192,7 @@ static void report_view(struct world *world) {
     uint32_t count = fleet_manager_units(world->managers.manager, units);
     for (uint32_t i = 0; i < count; i++)
         world_log(world, managed_units_state_name(units[i].state), units[i].role, FLEET_LOG_NOWHERE,
-                  units[i].number, units[i].sight);
+                  units[i].number, units[i].observed_state);
 }
 
 /* Checks a unit that leaves its role. Only an order of an operator, or a promise, may leave
@@ -201,7 +201,7 @@ static void verify_leaving(struct world *world, const struct managed_unit *befor
                            const struct managed_unit *now,
                            const struct record_fleet_action *action) {
     bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
-    if (now->sight != FLEET_SEEN_SERVING || is_asked) return;
+    if (now->observed_state != FLEET_UNIT_SERVING || is_asked) return;
     if (action->act == FLEET_ACT_ROLE && before->role == action->role) return;
     if (before->state != MANAGED_SERVING) return; /* the order is a repeated one */
     if (fleet_managers_count_serving(world, before->role) > 0) return;
@@ -216,7 +216,7 @@ static void verify_end(struct world *world, const struct managed_unit *now,
         if (world->managers.jobs[i].number == action->number) job = &world->managers.jobs[i];
     if (!job || job->was_ended) return;
     job->was_ended = true;
-    if (now->sight == FLEET_SEEN_SERVING)
+    if (now->observed_state == FLEET_UNIT_SERVING)
         world_breach(world, "a unit that serves was ended before it drained");
     if (action->act == FLEET_ACT_STOP && now->requests)
         world_breach(world, "a unit was stopped that has requests");
@@ -247,10 +247,10 @@ static void verify_action(struct world *world, const struct record_fleet_action 
 static void start(struct world *world, const struct record_fleet_action *action) {
     if (fleet_launcher_start(world, action->number, action->role)) return;
     world->report->launches_failed++;
-    struct record_fleet_unit refused = {
-        .number = action->number, .role = action->role, .sight = FLEET_SEEN_REFUSED};
-    record_set_head(&refused, RECORD_FLEET_UNIT);
-    fleet_managers_pass(world, &refused);
+    struct record_fleet_unit failed = {
+        .number = action->number, .role = action->role, .observed_state = FLEET_UNIT_LAUNCH_FAILED};
+    record_set_head(&failed, RECORD_FLEET_UNIT);
+    fleet_managers_pass(world, &failed);
 }
 
 static void fleet_managers_order(struct world *world, const struct record_fleet_action *action) {
@@ -261,14 +261,15 @@ static void fleet_managers_order(struct world *world, const struct record_fleet_
     if (action->act == FLEET_ACT_ROLE)
         fleet_gateway_ask_role(world, gateway, action->connection, action->role);
     else
-        fleet_gateway_ask_drain(world, gateway, action->connection, action->act == FLEET_ACT_BACK);
+        fleet_gateway_ask_drain(world, gateway, action->connection,
+                                action->act == FLEET_ACT_RESUME);
 }
 
 static void note_action(struct world *world, const struct record_fleet_action *action) {
     static const char *const names[FLEET_ACT_COUNT] = {
-        [FLEET_ACT_START] = "manager starts",    [FLEET_ACT_DRAIN] = "manager drains",
-        [FLEET_ACT_BACK] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
-        [FLEET_ACT_STOP] = "manager stops",      [FLEET_ACT_KILL] = "manager ends at once"};
+        [FLEET_ACT_START] = "manager starts",      [FLEET_ACT_DRAIN] = "manager drains",
+        [FLEET_ACT_RESUME] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
+        [FLEET_ACT_STOP] = "manager stops",        [FLEET_ACT_KILL] = "manager ends at once"};
     world_log(world, names[action->act], FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, action->number,
               action->reason);
     verify_action(world, action);
@@ -323,7 +324,7 @@ static void look_for_orphans(struct world *world) {
     it->view_count = fleet_manager_units(it->manager, it->view);
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
         struct fleet_unit_job *job = &it->jobs[i];
-        bool is_known = !job->number || !it->launcher_answers ||
+        bool is_known = !job->number || !it->launcher_responds ||
                         find_managed(it->view, it->view_count, job->number);
         if (is_known)
             job->unknown_ns = 0;
@@ -370,7 +371,7 @@ static void begin(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct fleet_keeper_options options = {.manager = it->options,
                                            .gateway_count = world->gateway_count,
-                                           .shows_ns = SHOWS_NS,
+                                           .list_delay_max_ns = LIST_DELAY_MAX_NS,
                                            .wall_ns = WALL_NS};
     struct arena arena;
     it->up_ns = MACHINE_NEVER;
@@ -465,15 +466,15 @@ static void operate(struct world *world, struct fleet_dice *dice) {
     uint32_t chance = fleet_dice_below(dice, 3), side = fleet_dice_below(dice, SCALE_SIDES);
     uint32_t count = fleet_dice_below(dice, it->options.nodes);
     if (chance == 0) {
-        wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
+        wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_PIN,
                                                 .role = fleet_manager_role_of(side),
                                                 .count = count ? count : FLEET_UNPINNED});
         return;
     }
     for (uint32_t i = 0; i < it->book.count; i++)
-        if (it->book.units[i].held == (chance == 2) && it->manager) {
-            wish(world, (struct record_fleet_order){.wish = chance == 2 ? FLEET_WISH_RESUME
-                                                                        : FLEET_WISH_DRAIN,
+        if (it->book.units[i].drained_by_operator == (chance == 2) && it->manager) {
+            wish(world, (struct record_fleet_order){.kind = chance == 2 ? FLEET_ORDER_RESUME
+                                                                        : FLEET_ORDER_DRAIN,
                                                     .number = it->book.units[i].number});
             return;
         }
@@ -492,12 +493,12 @@ static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
+        wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_PIN,
                                                 .role = fleet_manager_role_of(side),
                                                 .count = FLEET_UNPINNED});
     for (uint32_t i = 0; i < it->book.count; i++)
-        if (it->book.units[i].held && it->wish_count < FLEET_WISHES_MAX)
-            wish(world, (struct record_fleet_order){.wish = FLEET_WISH_RESUME,
+        if (it->book.units[i].drained_by_operator && it->wish_count < FLEET_WISHES_MAX)
+            wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_RESUME,
                                                     .number = it->book.units[i].number});
 }
 

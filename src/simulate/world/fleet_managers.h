@@ -62,7 +62,7 @@ struct fleet_managers {
     int64_t begun_ns;
     uint32_t dies_after; /* it dies after this many actions of a round; 0: never */
     uint64_t starts;     /* starts that it has ordered */
-    bool launcher_answers;
+    bool launcher_responds;
     uint32_t view_count; /* the manager's units at the last poll */
     struct managed_unit view[MANAGED_UNITS_MAX];
     struct fleet_book book; /* all units that managers have started */

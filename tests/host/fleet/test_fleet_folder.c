@@ -83,7 +83,7 @@ TEST_AROUND(a_book_comes_back_as_it_was_written, make_folder, remove_folder) {
     assert_int_equal(back.pinned[SCALE_DECODE], SCALE_FREE);
     assert_int_equal(back.count, 2);
     assert_true(back.units[0].number == 40 && back.units[0].role == UNIT_PREFILL);
-    assert_true(back.units[0].held && !back.units[1].held);
+    assert_true(back.units[0].drained_by_operator && !back.units[1].drained_by_operator);
     struct bytes noise = {"last 4\nsomething else\n", 22};
     assert_int_equal(fleet_folder_write(folder, "book", noise, &error), STATUS_OK);
     assert_int_equal(fleet_folder_read_book(folder, &back, &error), STATUS_CORRUPT);
@@ -91,18 +91,18 @@ TEST_AROUND(a_book_comes_back_as_it_was_written, make_folder, remove_folder) {
 
 TEST_AROUND(orders_are_taken_once_and_in_turn, make_folder, remove_folder) {
     struct error error;
-    struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5}, taken;
+    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5}, taken;
     assert_false(fleet_folder_take_order(folder, &taken));
     assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
     order = (struct record_fleet_order){
-        .wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = FLEET_UNPINNED};
+        .kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = FLEET_UNPINNED};
     assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
     struct bytes noise = {"dance 5\n", 8};
     assert_int_equal(fleet_folder_write(folder, "orders/0", noise, &error), STATUS_OK);
     assert_true(fleet_folder_take_order(folder, &taken));
-    assert_true(taken.wish == FLEET_WISH_DRAIN && taken.number == 5);
+    assert_true(taken.kind == FLEET_ORDER_DRAIN && taken.number == 5);
     assert_true(fleet_folder_take_order(folder, &taken));
-    assert_true(taken.wish == FLEET_WISH_PIN && taken.role == UNIT_DECODE);
+    assert_true(taken.kind == FLEET_ORDER_PIN && taken.role == UNIT_DECODE);
     assert_int_equal(taken.count, FLEET_UNPINNED);
     assert_false(fleet_folder_take_order(folder, &taken));
 }

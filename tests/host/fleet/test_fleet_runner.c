@@ -13,7 +13,8 @@
 #include "test_case.h"
 
 static void give(const char *folder, uint32_t count) {
-    struct record_fleet_order order = {.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = count};
+    struct record_fleet_order order = {
+        .kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = count};
     struct error error;
     assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
 }
@@ -41,11 +42,11 @@ TEST(without_gateways_it_starts_nothing_and_says_so) {
     assert_int_equal(fleet_runner_open(&file, &runner, &error), STATUS_OK);
     received_begin("info");
     give(folder, FLEET_UNPINNED);
-    fleet_runner_look(runner);
+    fleet_runner_run_round(runner);
     assert_non_null(
         strstr(received_news(), "an operator's order wish=pin role=decode units=auto\n"));
     give(folder, 3);
-    fleet_runner_look(runner);
+    fleet_runner_run_round(runner);
     assert_non_null(strstr(received_news(), "an operator's order wish=pin role=decode units=3\n"));
     received_end();
     ends = 1;

@@ -33,7 +33,7 @@ TEST(status_has_the_shape_that_programs_rely_on) {
     assert_int_equal(fleet_manager_create(&arena, &file.manager, &manager), STATUS_OK);
     struct machine machine = fleet_manager_machine(manager);
     struct record_fleet_unit seen = {
-        .number = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING, .requests = 2};
+        .number = 7, .role = UNIT_DECODE, .observed_state = FLEET_UNIT_SERVING, .requests = 2};
     record_set_head(&seen, RECORD_FLEET_UNIT);
     assert_int_equal(machine.receive(machine.self, &seen.record, 1), STATUS_OK);
     const struct kept_unit kept = {.number = 7, .job = "job 12 \"n3\""};

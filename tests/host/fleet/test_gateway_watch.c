@@ -14,9 +14,9 @@ TEST(a_gateway_that_is_not_there_is_an_error) {
     const struct record_fleet_gateway *report;
     struct error error;
     assert_int_equal(gateway_watch_open(&file, "abcdef", &watch, &error), STATUS_OK);
-    assert_int_equal(gateway_watch_look(watch, 0, &report, &error), STATUS_GONE);
+    assert_int_equal(gateway_watch_poll(watch, 0, &report, &error), STATUS_GONE);
     assert_true(record_valid(report, report->record.bytes));
-    assert_false(report->answers);
+    assert_false(report->responds);
     assert_int_equal(report->unit_count, 0);
     const struct record_fleet_action action = {.act = FLEET_ACT_DRAIN, .number = 3};
     assert_int_equal(gateway_watch_order(watch, &action, &error), STATUS_NOT_FOUND);

@@ -11,7 +11,7 @@
 #define TEST_OWN_MAIN
 #include "test_case.h"
 
-static char folder[] = "/tmp/launch-hosts-XXXXXX", shell[64], away[64], mark[8];
+static char folder[] = "/tmp/launch-hosts-XXXXXX", shell[64], away[64], tag[8];
 static uint32_t seen_count, seen_on_b;
 
 static void write_file(const char *path, const char *text) {
@@ -21,7 +21,7 @@ static void write_file(const char *path, const char *text) {
     fclose(file);
 }
 
-static void note(void *context, const struct launch_seen *unit) {
+static void note(void *context, const struct launched_unit *unit) {
     (void)context;
     seen_count++;
     seen_on_b += strstr(unit->job, " on b") != NULL;
@@ -31,7 +31,7 @@ static void look(struct unit_launcher *launcher, uint32_t wanted) {
     struct error error;
     for (int try = 0; try < 6000; try++) {
         seen_count = seen_on_b = 0;
-        assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+        assert_int_equal(launcher->list(launcher->self, note, NULL, &error), STATUS_OK);
         if (seen_count == wanted) return;
         usleep(10000);
     }
@@ -41,7 +41,7 @@ static void look(struct unit_launcher *launcher, uint32_t wanted) {
 static enum status start(struct unit_launcher *launcher, const char *program, uint32_t number,
                          struct error *error) {
     char instance[16], log_path[80];
-    snprintf(instance, sizeof instance, "%s%06x", mark, number);
+    snprintf(instance, sizeof instance, "%s%06x", tag, number);
     snprintf(log_path, sizeof log_path, "%s/unit.log", folder);
     const char *const words[] = {program,      "-c",     "while :; do sleep 1; done",
                                  "unit",       "--role", "prefill",
@@ -51,7 +51,7 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
                                  .role = UNIT_PREFILL,
                                  .nodes = 1,
                                  .instance = instance,
-                                 .words = words,
+                                 .argv = words,
                                  .log_path = log_path};
     return launcher->start(launcher->self, &order, error);
 }
@@ -61,10 +61,10 @@ TEST(units_start_are_found_and_end) {
     static const char *const names[] = {"a", "b"};
     const char *remote[] = {"/bin/sh", shell, NULL};
     const struct launch_hosts_options options = {
-        .hosts = names, .host_count = 2, .host_units = 4, .remote_shell = remote};
+        .hosts = names, .host_count = 2, .units_per_host_max = 4, .remote_shell = remote};
     struct unit_launcher launcher;
     struct error error;
-    assert_int_equal(launch_hosts_open(mark, &options, &launcher, &error), STATUS_OK);
+    assert_int_equal(launch_hosts_open(tag, &options, &launcher, &error), STATUS_OK);
     assert_int_equal(start(&launcher, "/bin/sh", 1, &error), STATUS_FULL); /* nobody has answered */
     look(&launcher, 0);
     assert_int_equal(start(&launcher, "/bin/sh", 1, &error), STATUS_OK);
@@ -83,10 +83,10 @@ TEST(a_host_on_which_a_start_fails_is_left_alone) {
     static const char *const names[] = {"a", "b"};
     const char *remote[] = {"/bin/sh", shell, NULL};
     const struct launch_hosts_options options = {
-        .hosts = names, .host_count = 2, .host_units = 1, .remote_shell = remote};
+        .hosts = names, .host_count = 2, .units_per_host_max = 1, .remote_shell = remote};
     struct unit_launcher launcher;
     struct error error;
-    assert_int_equal(launch_hosts_open(mark, &options, &launcher, &error), STATUS_OK);
+    assert_int_equal(launch_hosts_open(tag, &options, &launcher, &error), STATUS_OK);
     look(&launcher, 0);
     assert_int_equal(start(&launcher, "/nowhere/fathom", 2, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "host a: "));
@@ -100,7 +100,7 @@ TEST(a_host_on_which_a_start_fails_is_left_alone) {
 int main(void) {
     char name[32], script[256];
     snprintf(name, sizeof name, "hosts %d", (int)getpid());
-    launcher_mark(name, mark);
+    launcher_tag(name, tag);
     if (!mkdtemp(folder)) return 1;
     snprintf(shell, sizeof shell, "%s/shell", folder);
     snprintf(away, sizeof away, "%s/away", folder);

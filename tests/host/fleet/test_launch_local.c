@@ -10,11 +10,11 @@
 #define TEST_OWN_MAIN
 #include "test_case.h"
 
-static char mark[FLEET_MARK_DIGITS + 1], log_path[64];
+static char tag[FLEET_TAG_DIGITS + 1], log_path[64];
 static uint32_t seen_count;
-static struct launch_seen last;
+static struct launched_unit last;
 
-static void note(void *context, const struct launch_seen *unit) {
+static void note(void *context, const struct launched_unit *unit) {
     (void)context;
     seen_count++;
     last = *unit;
@@ -24,7 +24,7 @@ static void look(struct unit_launcher *launcher, uint32_t wanted) {
     struct error error;
     for (int try = 0; try < 60000; try++) {
         seen_count = 0;
-        assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+        assert_int_equal(launcher->list(launcher->self, note, NULL, &error), STATUS_OK);
         if (seen_count == wanted) return;
         usleep(1000);
     }
@@ -34,7 +34,7 @@ static void look(struct unit_launcher *launcher, uint32_t wanted) {
 static enum status start(struct unit_launcher *launcher, const char *program, uint32_t number,
                          struct error *error) {
     char instance[16];
-    snprintf(instance, sizeof instance, "%s%06x", mark, number);
+    snprintf(instance, sizeof instance, "%s%06x", tag, number);
     const char *const words[] = {program,      "-c",     "while :; do sleep 1; done",
                                  "unit",       "--role", "decode",
                                  "--instance", instance, NULL};
@@ -42,7 +42,7 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
                                  .role = UNIT_DECODE,
                                  .nodes = 1,
                                  .instance = instance,
-                                 .words = words,
+                                 .argv = words,
                                  .log_path = log_path};
     return launcher->start(launcher->self, &order, error);
 }
@@ -50,8 +50,8 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
 TEST(a_unit_is_found_again_and_ends_when_it_is_reported) {
     struct unit_launcher first, second;
     struct error error;
-    assert_int_equal(launch_local_open(mark, &first, &error), STATUS_OK);
-    assert_int_equal(launch_local_open(mark, &second, &error), STATUS_OK);
+    assert_int_equal(launch_local_open(tag, &first, &error), STATUS_OK);
+    assert_int_equal(launch_local_open(tag, &second, &error), STATUS_OK);
     look(&first, 0);
     assert_int_equal(start(&first, "/bin/sh", 7, &error), STATUS_OK);
     look(&second, 1);
@@ -72,8 +72,8 @@ TEST(another_users_process_is_no_unit) {
     struct error error;
     char instance[16];
     if (geteuid() != 0) skip();
-    snprintf(instance, sizeof instance, "%s%06x", mark, 9u);
-    assert_int_equal(launch_local_open(mark, &launcher, &error), STATUS_OK);
+    snprintf(instance, sizeof instance, "%s%06x", tag, 9u);
+    assert_int_equal(launch_local_open(tag, &launcher, &error), STATUS_OK);
     pid_t other = fork();
     if (other == 0) {
         if (setgid(65534) || setuid(65534)) _exit(1);
@@ -97,7 +97,7 @@ TEST(another_users_process_is_no_unit) {
 TEST(a_program_that_is_not_there_is_an_error_at_once) {
     struct unit_launcher launcher;
     struct error error;
-    assert_int_equal(launch_local_open(mark, &launcher, &error), STATUS_OK);
+    assert_int_equal(launch_local_open(tag, &launcher, &error), STATUS_OK);
     assert_int_equal(start(&launcher, "/nowhere/fathom", 1, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "/nowhere/fathom: No such file"));
     look(&launcher, 0);
@@ -107,7 +107,7 @@ TEST(a_program_that_is_not_there_is_an_error_at_once) {
 int main(void) {
     char name[64];
     snprintf(name, sizeof name, "test %d", (int)getpid());
-    launcher_mark(name, mark);
+    launcher_tag(name, tag);
     snprintf(log_path, sizeof log_path, "/tmp/fathom-launch-%d.log", (int)getpid());
     int failures = test_cases_run();
     unlink(log_path);

@@ -15,7 +15,7 @@
 #include "test_case.h"
 
 static char folder[] = "/tmp/launch-slurm-XXXXXX";
-static struct launch_seen seen[8];
+static struct launched_unit seen[8];
 static uint32_t seen_count;
 
 static void write_program(const char *name, const char *text) {
@@ -40,7 +40,7 @@ static const char *said(void) {
     return text;
 }
 
-static void note(void *context, const struct launch_seen *unit) {
+static void note(void *context, const struct launched_unit *unit) {
     (void)context;
     seen[seen_count++] = *unit;
 }
@@ -59,7 +59,7 @@ TEST(a_unit_is_a_job_with_its_name) {
     struct launch_order order = {.number = 7,
                                  .role = UNIT_DECODE,
                                  .nodes = 18,
-                                 .words = words,
+                                 .argv = words,
                                  .log_path = "/log/unit-7.log"};
     struct error error;
     write_program("sbatch",
@@ -88,15 +88,15 @@ TEST(its_jobs_are_those_with_the_mark_that_have_not_ended) {
                             "23|fathom-a1b2c3-6-decode|COMPLETED|n6|None|1764000000|1764000060\n"
                             "END");
     seen_count = 0;
-    assert_int_equal(launcher.look(launcher.self, note, NULL, &error), STATUS_OK);
+    assert_int_equal(launcher.list(launcher.self, note, NULL, &error), STATUS_OK);
     assert_int_equal(seen_count, 2);
-    assert_true(seen[0].number == 7 && seen[0].role == UNIT_DECODE && !seen[0].waits);
+    assert_true(seen[0].number == 7 && seen[0].role == UNIT_DECODE && !seen[0].pending);
     assert_string_equal(seen[0].job, "job 17 on n3");
-    assert_true(seen[1].number == 8 && seen[1].role == UNIT_PREFILL && seen[1].waits);
+    assert_true(seen[1].number == 8 && seen[1].role == UNIT_PREFILL && seen[1].pending);
     assert_string_equal(seen[1].job, "job 18 waits: Resources");
     write_program("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
     seen_count = 0;
-    assert_int_equal(launcher.look(launcher.self, note, NULL, &error), STATUS_IO);
+    assert_int_equal(launcher.list(launcher.self, note, NULL, &error), STATUS_IO);
     assert_int_equal(seen_count, 0);
     launcher.close(launcher.self);
 }
@@ -105,11 +105,11 @@ TEST(its_jobs_are_those_with_the_mark_that_have_not_ended) {
 static void assert_excludes(struct unit_launcher *launcher, const char *nodes) {
     const char *const words[] = {"/opt/fathom", NULL};
     struct launch_order order = {
-        .number = 9, .role = UNIT_DECODE, .nodes = 1, .words = words, .log_path = "/log"};
+        .number = 9, .role = UNIT_DECODE, .nodes = 1, .argv = words, .log_path = "/log"};
     struct error error;
     char wanted[128];
     seen_count = 0;
-    assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+    assert_int_equal(launcher->list(launcher->self, note, NULL, &error), STATUS_OK);
     assert_int_equal(seen_count, 0);
     assert_int_equal(launcher->start(launcher->self, &order, &error), STATUS_OK);
     snprintf(wanted, sizeof wanted, "--exclude %s --wrap", nodes);
@@ -121,7 +121,7 @@ TEST(nodes_on_which_a_unit_just_failed_are_left_out) {
     struct unit_launcher launcher = open_launcher();
     const char *const words[] = {"/opt/fathom", NULL};
     struct launch_order order = {
-        .number = 9, .role = UNIT_DECODE, .nodes = 1, .words = words, .log_path = "/log"};
+        .number = 9, .role = UNIT_DECODE, .nodes = 1, .argv = words, .log_path = "/log"};
     struct error error;
     write_program("sbatch", "echo \"$@\" >>$FLEET_TEST/said");
     write_program("squeue",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how a unit is known again: a fleet's mark follows from its name, and a unit's number is read
+ * Protects how a unit is known again: a fleet's tag follows from its name, and a unit's number is read
  * from an instance of that fleet alone.
  */
 #include <unistd.h>
@@ -9,15 +9,15 @@
 #include "test_case.h"
 
 TEST(an_instance_is_of_one_fleet_and_has_a_number) {
-    char mark[FLEET_MARK_DIGITS + 1], other[FLEET_MARK_DIGITS + 1], instance[64];
-    launcher_mark("night", mark);
-    launcher_mark("day", other);
-    assert_int_equal(strlen(mark), FLEET_MARK_DIGITS);
-    assert_string_not_equal(mark, other);
-    snprintf(instance, sizeof instance, "%s%06x", mark, 300);
-    assert_int_equal(launcher_number(mark, instance), 300);
+    char tag[FLEET_TAG_DIGITS + 1], other[FLEET_TAG_DIGITS + 1], instance[64];
+    launcher_tag("night", tag);
+    launcher_tag("day", other);
+    assert_int_equal(strlen(tag), FLEET_TAG_DIGITS);
+    assert_string_not_equal(tag, other);
+    snprintf(instance, sizeof instance, "%s%06x", tag, 300);
+    assert_int_equal(launcher_number(tag, instance), 300);
     assert_int_equal(launcher_number(other, instance), 0);
-    assert_int_equal(launcher_number(mark, mark), 0);
+    assert_int_equal(launcher_number(tag, tag), 0);
     strcat(instance, "0");
-    assert_int_equal(launcher_number(mark, instance), 0);
+    assert_int_equal(launcher_number(tag, instance), 0);
 }

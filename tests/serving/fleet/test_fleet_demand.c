@@ -35,8 +35,8 @@ static void live(int seconds, uint64_t arrive, uint64_t end) {
         load.arrived_tokens += 100 * arrive;
         load.hit_tokens += 50 * end;
         load.miss_tokens += 50 * end;
-        load.answers += end;
-        load.answer_tokens += 50 * end;
+        load.completed += end;
+        load.output_tokens += 50 * end;
         load.first_tokens += end;
         load.timed_answers += end;
         now_ns += S;
@@ -78,7 +78,7 @@ TEST_AROUND(a_gateway_that_begins_anew_is_no_load, open_demand, NULL) {
 
 TEST_AROUND(what_waits_is_on_the_side_that_is_short, open_demand, NULL) {
     live(600, 10, 10);
-    load.queued = 300; /* 300 * 50 tokens of either side, to be gone within 30 s */
+    load.requests_queued = 300; /* 300 * 50 tokens of either side, to be gone within 30 s */
     fleet_demand_add(&demand, &load, now_ns);
     struct scale_view view;
     fleet_demand_view(&demand, (double[]){1000, 400}, now_ns, now_ns, &view);
@@ -87,7 +87,7 @@ TEST_AROUND(what_waits_is_on_the_side_that_is_short, open_demand, NULL) {
     assert_true(view.demand[SCALE_PREFILL].later >= 1000); /* it gives nothing back meanwhile */
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
     assert_near(view.demand[SCALE_PREFILL].now, 500 + 500);
-    load.queued = 1; /* as many as a fleet has that keeps its limits */
+    load.requests_queued = 1; /* as many as a fleet has that keeps its limits */
     fleet_demand_add(&demand, &load, now_ns);
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
     assert_near(view.demand[SCALE_PREFILL].now, 500);
@@ -102,7 +102,7 @@ TEST_AROUND(limits_that_are_missed_are_seen, open_demand, NULL) {
     assert_true(look().missed[SCALE_DECODE] && !look().missed[SCALE_PREFILL]);
     live(300, 10, 10); /* it is long ago */
     assert_false(look().missed[SCALE_DECODE]);
-    load.late_first += 10;
+    load.late_first_tokens += 10;
     live(1, 10, 10);
     assert_true(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
 }

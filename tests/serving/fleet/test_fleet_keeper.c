@@ -26,7 +26,7 @@ static void open_keeper(uint32_t gateways) {
                     .start_ns_max = 60 * S,
                     .starts_at_once = 8},
         .gateway_count = gateways,
-        .shows_ns = S / 2,
+        .list_delay_max_ns = S / 2,
         .wall_ns = 1000000 * S};
     struct arena arena;
     assert_true(fleet_keeper_bytes() <= sizeof memory);
@@ -53,7 +53,7 @@ static void jobs(int64_t now_ns, uint32_t a, uint32_t b) {
     struct {
         struct record_fleet_jobs fixed;
         struct launcher_job jobs[2];
-    } record = {.fixed = {.answers = 1}};
+    } record = {.fixed = {.responds = 1}};
     const uint32_t numbers[] = {a, b};
     for (uint32_t i = 0; i < 2; i++)
         if (numbers[i])
@@ -66,7 +66,7 @@ static void gateway(int64_t now_ns, uint32_t index, struct fleet_gateway_unit un
     struct {
         struct record_fleet_gateway fixed;
         struct fleet_gateway_unit units[1];
-    } record = {.fixed = {.gateway = index, .answers = 1, .unit_count = unit.connection != 0},
+    } record = {.fixed = {.gateway = index, .responds = 1, .unit_count = unit.connection != 0},
                 .units = {unit}};
     receive(&record, RECORD_FLEET_GATEWAY, now_ns);
 }
@@ -106,25 +106,25 @@ TEST_AROUND(a_unit_is_what_the_gateway_says_that_would_use_it, open_empty, NULL)
     struct fleet_gateway_unit unit = {.number = 5,
                                       .connection = 7,
                                       .role = UNIT_PREFILL,
-                                      .sight = FLEET_SEEN_DRAINING,
+                                      .observed_state = FLEET_UNIT_DRAINING,
                                       .requests = 2};
     jobs(S, 5, 0);
     gateway(S, 0, unit);
-    unit.sight = FLEET_SEEN_SERVING;
+    unit.observed_state = FLEET_UNIT_SERVING;
     unit.requests = 3;
     gateway(S, 1, unit);
     step(S);
-    assert_int_equal(managed(5).sight, FLEET_SEEN_SERVING);
+    assert_int_equal(managed(5).observed_state, FLEET_UNIT_SERVING);
     assert_int_equal(managed(5).role, UNIT_PREFILL);
     assert_int_equal(managed(5).requests, 5);
-    assert_true(managed(5).alone); /* no other unit serves */
+    assert_true(managed(5).stranded); /* no other unit serves */
 }
 
 TEST_AROUND(requests_count_on_while_a_gateway_does_not_answer, open_empty, NULL) {
     const struct fleet_gateway_unit unit = {.number = 5,
                                             .connection = 7,
                                             .role = UNIT_DECODE,
-                                            .sight = FLEET_SEEN_SERVING,
+                                            .observed_state = FLEET_UNIT_SERVING,
                                             .requests = 2};
     jobs(S, 5, 0);
     gateway(S, 0, unit);
@@ -134,7 +134,7 @@ TEST_AROUND(requests_count_on_while_a_gateway_does_not_answer, open_empty, NULL)
     assert_false(fleet_keeper_has_load(keeper));
     step(2 * S);
     assert_int_equal(managed(5).requests, 2);
-    assert_int_equal(managed(5).sight, FLEET_SEEN_STARTING); /* its launcher has it */
+    assert_int_equal(managed(5).observed_state, FLEET_UNIT_STARTING); /* its launcher has it */
     gateway(3 * S, 0, nothing);
     step(3 * S);
     assert_int_equal(managed(5).requests, 0);
@@ -153,11 +153,11 @@ TEST_AROUND(a_unit_is_gone_when_its_launcher_had_the_time_to_show_it, open_empty
         (const struct record_fleet_unit *)machine_outbox_next(machine.outbox, NULL);
     assert_int_equal(gone->record.kind, RECORD_FLEET_UNIT);
     assert_int_equal(gone->number, 5);
-    assert_int_equal(gone->sight, FLEET_SEEN_GONE);
+    assert_int_equal(gone->observed_state, FLEET_UNIT_GONE);
 }
 
 TEST_AROUND(a_launcher_that_does_not_answer_loses_nothing, open_empty, NULL) {
-    struct record_fleet_jobs record = {.answers = 0};
+    struct record_fleet_jobs record = {.responds = 0};
     jobs(S, 5, 6);
     step(S);
     receive(&record, RECORD_FLEET_JOBS, 100 * S);
@@ -168,8 +168,8 @@ TEST_AROUND(a_launcher_that_does_not_answer_loses_nothing, open_empty, NULL) {
 
 TEST_AROUND(an_operators_drain_goes_to_each_gateway_that_knows_the_unit, open_empty, NULL) {
     struct fleet_gateway_unit unit = {
-        .number = 5, .connection = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING};
-    struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
+        .number = 5, .connection = 7, .role = UNIT_DECODE, .observed_state = FLEET_UNIT_SERVING};
+    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5};
     jobs(S, 5, 0);
     gateway(S, 0, unit);
     unit.connection = 9;
@@ -186,15 +186,16 @@ TEST_AROUND(an_operators_drain_goes_to_each_gateway_that_knows_the_unit, open_em
     }
     assert_null(action_on(5, 2));
     fleet_keeper_book(keeper, &book);
-    assert_true(book.units[0].held);
+    assert_true(book.units[0].drained_by_operator);
     open_keeper(2); /* the next manager */
-    assert_true(fleet_keeper_find(keeper, 5)->held);
+    assert_true(fleet_keeper_find(keeper, 5)->drained_by_operator);
 }
 
 TEST_AROUND(a_role_of_both_counts_as_decode, open_empty, NULL) {
-    gateway(S, 0,
-            (struct fleet_gateway_unit){
-                .number = 5, .connection = 7, .role = UNIT_BOTH, .sight = FLEET_SEEN_SERVING});
+    gateway(
+        S, 0,
+        (struct fleet_gateway_unit){
+            .number = 5, .connection = 7, .role = UNIT_BOTH, .observed_state = FLEET_UNIT_SERVING});
     gateway(S, 1, nothing);
     step(S);
     assert_int_equal(managed(5).role, UNIT_DECODE);
@@ -214,7 +215,7 @@ TEST_AROUND(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty,
     assert_int_equal(action_on(number, 0)->act, FLEET_ACT_START);
     assert_int_equal(action_on(number, 0)->connection, 0);
     struct record_fleet_unit refused = {
-        .number = number, .role = book.units[0].role, .sight = FLEET_SEEN_REFUSED};
+        .number = number, .role = book.units[0].role, .observed_state = FLEET_UNIT_LAUNCH_FAILED};
     machine_outbox_clear(machine.outbox);
     receive(&refused, RECORD_FLEET_UNIT, 2 * S);
     assert_null(fleet_keeper_find(keeper, number));
@@ -224,16 +225,18 @@ TEST_AROUND(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty,
 }
 
 TEST_AROUND(orders_beyond_what_can_be_acted_on_wait, open_empty, NULL) {
-    struct record_fleet_order order = {.wish = FLEET_WISH_DRAIN, .number = 5};
+    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5};
     enum status status = STATUS_OK;
     jobs(S, 5, 0);
     gateway(S, 0,
-            (struct fleet_gateway_unit){
-                .number = 5, .connection = 7, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING});
+            (struct fleet_gateway_unit){.number = 5,
+                                        .connection = 7,
+                                        .role = UNIT_DECODE,
+                                        .observed_state = FLEET_UNIT_SERVING});
     step(S);
     record_set_head(&order, RECORD_FLEET_ORDER);
     for (uint32_t i = 0; i < 4096 && !status; i++) {
-        order.wish = i % 2 ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
+        order.kind = i % 2 ? FLEET_ORDER_RESUME : FLEET_ORDER_DRAIN;
         status = machine.receive(machine.self, &order.record, S);
     }
     assert_int_equal(status, STATUS_FULL);

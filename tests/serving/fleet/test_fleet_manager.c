@@ -58,9 +58,9 @@ static void see_record(struct record_fleet_unit seen) {
     assert_int_equal(machine.receive(machine.self, &seen.record, now_ns), STATUS_OK);
 }
 
-static void see(uint32_t number, uint32_t role, enum fleet_sight sight, uint32_t requests) {
+static void see(uint32_t number, uint32_t role, enum fleet_unit_state state, uint32_t requests) {
     see_record((struct record_fleet_unit){
-        .number = number, .role = role, .sight = sight, .requests = requests});
+        .number = number, .role = role, .observed_state = state, .requests = requests});
 }
 
 static void order(struct record_fleet_order what) {
@@ -75,8 +75,8 @@ static void live(int seconds, uint64_t prefill, uint64_t decode) {
         load.arrived_requests += decode;
         load.arrived_tokens += prefill;
         load.miss_tokens += prefill;
-        load.answers += decode;
-        load.answer_tokens += decode; /* a token each */
+        load.completed += decode;
+        load.output_tokens += decode; /* a token each */
         assert_int_equal(machine.receive(machine.self, &load.record, now_ns), STATUS_OK);
         machine.step(machine.self, now_ns);
         const struct record *record = NULL;
@@ -100,10 +100,10 @@ static uint32_t count_of(enum fleet_act act, uint32_t number) {
     return count;
 }
 
-static void see_all(uint32_t from, uint32_t to, uint32_t role, enum fleet_sight sight,
+static void see_all(uint32_t from, uint32_t to, uint32_t role, enum fleet_unit_state state,
                     uint32_t requests) {
     for (uint32_t number = from; number <= to; number++)
-        see(number, role, sight, requests);
+        see(number, role, state, requests);
 }
 
 TEST_AROUND(it_starts_what_the_load_wants, open_manager, NULL) {
@@ -116,8 +116,8 @@ TEST_AROUND(it_starts_what_the_load_wants, open_manager, NULL) {
 }
 
 TEST_AROUND(it_takes_over_what_runs, open_manager, NULL) {
-    see_all(3, 5, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(6, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(3, 5, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(6, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(20, 2500, 500);
     assert_int_equal(said_count, 0);
     live(20, 3500, 500);
@@ -126,9 +126,9 @@ TEST_AROUND(it_takes_over_what_runs, open_manager, NULL) {
 }
 
 TEST_AROUND(it_drains_before_it_ends_and_calls_back, open_manager, NULL) {
-    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 5);
-    see(3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1); /* the idlest */
-    see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 4, UNIT_PREFILL, FLEET_UNIT_SERVING, 5);
+    see(3, UNIT_PREFILL, FLEET_UNIT_SERVING, 1); /* the idlest */
+    see(5, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(590, 2000, 500);
     assert_int_equal(said_count, 0); /* a new manager rests first */
     for (int i = 0; i < 60 && !said_count; i++)
@@ -136,22 +136,22 @@ TEST_AROUND(it_drains_before_it_ends_and_calls_back, open_manager, NULL) {
     assert_int_equal(said_count, 1);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
     assert_int_equal(said[0].number, 3);
-    see(3, UNIT_PREFILL, FLEET_SEEN_DRAINING, 1);
+    see(3, UNIT_PREFILL, FLEET_UNIT_DRAINING, 1);
     live(60, 3500, 500);
     assert_true(said_count >= 2);
-    assert_int_equal(said[1].act, FLEET_ACT_BACK);
-    see(3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    assert_int_equal(said[1].act, FLEET_ACT_RESUME);
+    see(3, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
     said_count = 0;
     live(1100, 2000, 500); /* it was rash, and rests for twice as long */
     assert_int_equal(said_count, 0);
     for (int i = 0; i < 200 && !said_count; i++)
         live(1, 2000, 500);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
-    see(3, UNIT_PREFILL, FLEET_SEEN_DRAINING, 0);
+    see(3, UNIT_PREFILL, FLEET_UNIT_DRAINING, 0);
     live(2, 2000, 500);
     assert_int_equal(said[said_count - 1].act, FLEET_ACT_STOP);
     uint32_t before = said_count;
-    see(3, UNIT_PREFILL, FLEET_SEEN_GONE, 0);
+    see(3, UNIT_PREFILL, FLEET_UNIT_GONE, 0);
     live(60, 2000, 500);
     assert_int_equal(said_count, before);
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
@@ -159,24 +159,27 @@ TEST_AROUND(it_drains_before_it_ends_and_calls_back, open_manager, NULL) {
 
 /* It hangs, or it would be gone: its nodes are not to be held for ever. */
 TEST_AROUND(a_drained_unit_that_no_gateway_knows_is_ended, open_manager, NULL) {
-    see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 3, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(4, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(610, 500, 500);
     assert_true(count_said(FLEET_ACT_DRAIN, 0) >= 2);
-    see_all(2, 3, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
+    see_all(2, 3, UNIT_PREFILL, FLEET_UNIT_STARTING, 1);
     live(150, 500, 500);
     assert_true(count_said(FLEET_ACT_KILL, 0) >= 2);
 }
 
 /* Its answers could be ended by nobody else: they are waited for, whatever the drain's time. */
 TEST_AROUND(one_that_computes_like_no_other_keeps_its_requests, open_manager, NULL) {
-    see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 3, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(4, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(610, 500, 500);
     assert_true(count_said(FLEET_ACT_DRAIN, 0) >= 2);
-    struct record_fleet_unit alone = {
-        .number = 3, .role = UNIT_PREFILL, .sight = FLEET_SEEN_DRAINING, .requests = 1, .alone = 1};
-    see(2, UNIT_PREFILL, FLEET_SEEN_DRAINING, 1);
+    struct record_fleet_unit alone = {.number = 3,
+                                      .role = UNIT_PREFILL,
+                                      .observed_state = FLEET_UNIT_DRAINING,
+                                      .requests = 1,
+                                      .stranded = 1};
+    see(2, UNIT_PREFILL, FLEET_UNIT_DRAINING, 1);
     see_record(alone);
     live(150, 500, 500);
     assert_true(count_of(FLEET_ACT_KILL, 2) > 0);
@@ -189,22 +192,22 @@ TEST_AROUND(one_that_computes_like_no_other_keeps_its_requests, open_manager, NU
 
 TEST_AROUND(it_converts_what_the_other_role_can_spare, open_manager, NULL) {
     open_with(true);
-    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 4, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(5, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(605, 500, 800);
     said_count = 0;
     live(60, 500, 1500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 0);
-    assert_true(count_said(FLEET_ACT_ROLE, UNIT_DECODE) + count_said(FLEET_ACT_BACK, 0) >= 1);
+    assert_true(count_said(FLEET_ACT_ROLE, UNIT_DECODE) + count_said(FLEET_ACT_RESUME, 0) >= 1);
 }
 
 /* A unit that starts is no capacity yet: it may never come. */
 TEST_AROUND(a_role_keeps_what_serves_while_another_one_only_starts, open_manager, NULL) {
     open_with(true);
-    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
-    see(3, UNIT_DECODE, FLEET_SEEN_STARTING, 0);
-    order((struct record_fleet_order){.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 1});
+    see(1, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(2, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_UNIT_STARTING, 0);
+    order((struct record_fleet_order){.kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = 1});
     live(20, 1700, 100);
     assert_int_equal(count_said(FLEET_ACT_ROLE, UNIT_PREFILL), 0);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
@@ -212,7 +215,7 @@ TEST_AROUND(a_role_keeps_what_serves_while_another_one_only_starts, open_manager
 }
 
 TEST_AROUND(while_nothing_is_reported_it_leaves_all_as_it_is, open_manager, NULL) {
-    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    see_all(1, 4, UNIT_PREFILL, FLEET_UNIT_SERVING, 0);
     for (int i = 0; i < 5000; i++) {
         now_ns += S;
         machine.step(machine.self, now_ns);
@@ -224,7 +227,7 @@ TEST_AROUND(while_nothing_is_reported_it_leaves_all_as_it_is, open_manager, NULL
 TEST_AROUND(starts_that_fail_are_tried_again_ever_later, open_manager, NULL) {
     live(10, 500, 500);
     for (uint32_t number = 1; number <= 12; number++) {
-        see(number, UNIT_PREFILL, FLEET_SEEN_REFUSED, 0);
+        see(number, UNIT_PREFILL, FLEET_UNIT_LAUNCH_FAILED, 0);
         live(5, 500, 500);
     }
     assert_true(said_count > 4 && said_count < 12);
@@ -234,7 +237,7 @@ TEST_AROUND(starts_that_fail_are_tried_again_ever_later, open_manager, NULL) {
 TEST_AROUND(a_start_that_never_comes_is_given_up, open_manager, NULL) {
     live(10, 500, 500);
     uint32_t before = said_count;
-    see(1, said[0].role, FLEET_SEEN_QUEUED, 0);
+    see(1, said[0].role, FLEET_UNIT_QUEUED, 0);
     live(310, 500, 500);
     assert_true(count_said(FLEET_ACT_KILL, 0) >= 1);
     assert_true(said_count > before + 1); /* and another one is tried */
@@ -242,28 +245,28 @@ TEST_AROUND(a_start_that_never_comes_is_given_up, open_manager, NULL) {
 
 /* One that runs, and of which no gateway tells, is not ended for that. */
 TEST_AROUND(nothing_is_given_up_while_gateways_are_not_received, open_manager, NULL) {
-    see(1, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
+    see(1, UNIT_PREFILL, FLEET_UNIT_STARTING, 0);
     for (int i = 0; i < 5000; i++) {
         now_ns += S;
         machine.step(machine.self, now_ns);
     }
     assert_int_equal(machine.outbox->used, 0);
-    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    see(1, UNIT_PREFILL, FLEET_UNIT_SERVING, 0);
     live(10, 500, 0);
     assert_int_equal(count_said(FLEET_ACT_KILL, 0), 0);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 0);
 }
 
 TEST_AROUND(one_that_served_and_is_not_received_is_ended_and_replaced, open_manager, NULL) {
-    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(10, 1500, 500);
-    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 0); /* its launcher has it, no gateway does */
+    see(2, UNIT_PREFILL, FLEET_UNIT_STARTING, 0); /* its launcher has it, no gateway does */
     live(25, 1500, 500);
     assert_int_equal(said_count, 0); /* it may come back */
-    see(2, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    see(2, UNIT_PREFILL, FLEET_UNIT_SERVING, 0);
     live(25, 1500, 500);
-    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
+    see(2, UNIT_PREFILL, FLEET_UNIT_STARTING, 0);
     live(25, 1500, 500);
     assert_int_equal(said_count, 0);
     live(15, 1500, 500);
@@ -271,19 +274,19 @@ TEST_AROUND(one_that_served_and_is_not_received_is_ended_and_replaced, open_mana
     assert_int_equal(said[0].number, 2);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 1);
-    see(2, UNIT_PREFILL, FLEET_SEEN_GONE, 0);
+    see(2, UNIT_PREFILL, FLEET_UNIT_GONE, 0);
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 1);
 }
 
 TEST_AROUND(one_that_is_lost_in_mid_drain_is_ended, open_manager, NULL) {
-    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 3);
-    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
-    order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 2});
+    see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 3);
+    see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
+    order((struct record_fleet_order){.kind = FLEET_ORDER_DRAIN, .number = 2});
     live(2, 500, 500);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
-    see(2, UNIT_PREFILL, FLEET_SEEN_DRAINING, 3);
+    see(2, UNIT_PREFILL, FLEET_UNIT_DRAINING, 3);
     live(2, 500, 500);
-    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 3);
+    see(2, UNIT_PREFILL, FLEET_UNIT_STARTING, 3);
     live(34, 500, 500);
     assert_int_equal(count_said(FLEET_ACT_KILL, 0), 1);
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
@@ -291,11 +294,11 @@ TEST_AROUND(one_that_is_lost_in_mid_drain_is_ended, open_manager, NULL) {
 
 /* Gateways that were away may take a moment until units have come back to them. */
 TEST_AROUND(nobody_is_lost_while_gateways_are_not_received, open_manager, NULL) {
-    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(10, 1500, 500);
-    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
-    see(3, UNIT_DECODE, FLEET_SEEN_STARTING, 1);
+    see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_STARTING, 1);
+    see(3, UNIT_DECODE, FLEET_UNIT_STARTING, 1);
     for (int i = 0; i < 5000; i++) {
         now_ns += S;
         machine.step(machine.self, now_ns);
@@ -305,27 +308,27 @@ TEST_AROUND(nobody_is_lost_while_gateways_are_not_received, open_manager, NULL) 
 }
 
 TEST_AROUND(an_operator_is_obeyed, open_manager, NULL) {
-    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see_all(3, 4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
-    order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 3});
+    see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see_all(3, 4, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
+    order((struct record_fleet_order){.kind = FLEET_ORDER_DRAIN, .number = 3});
     live(10, 1500, 500);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
     assert_int_equal(said[0].number, 3);
-    see(3, UNIT_DECODE, FLEET_SEEN_DRAINING, 0);
+    see(3, UNIT_DECODE, FLEET_UNIT_DRAINING, 0);
     live(300, 1500, 500);
     assert_int_equal(count_said(FLEET_ACT_STOP, 0), 0); /* it stays there, drained */
-    order((struct record_fleet_order){.wish = FLEET_WISH_RESUME, .number = 3});
+    order((struct record_fleet_order){.kind = FLEET_ORDER_RESUME, .number = 3});
     live(1, 1500, 500);
-    assert_int_equal(count_said(FLEET_ACT_BACK, 0), 1);
-    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 0);
-    order((struct record_fleet_order){.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 4});
+    assert_int_equal(count_said(FLEET_ACT_RESUME, 0), 1);
+    see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 0);
+    order((struct record_fleet_order){.kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = 4});
     live(10, 1500, 500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 2);
 }
 
 TEST_AROUND(it_says_what_comes_next, open_manager, NULL) {
-    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
-    see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see(1, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
+    see(2, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     live(100, 500, 500);
     assert_false(fleet_manager_next(manager, now_ns).is_known);
     for (int i = 0; i < 100; i++)

@@ -27,7 +27,7 @@ static void report_sum(const struct fleet_world_report *sum) {
     print_message(
         "# %lu starts, %lu drains, %lu called back, %lu roles, %lu stops, %lu ends at once; %lu "
         "launched, %lu launches failed, %lu were stopped, %lu ended at once\n",
-        sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_BACK],
+        sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_RESUME],
         sum->acts[FLEET_ACT_ROLE], sum->acts[FLEET_ACT_STOP], sum->acts[FLEET_ACT_KILL],
         sum->launched, sum->launches_failed, sum->stopped, sum->ended_at_once);
     print_message(
@@ -52,7 +52,7 @@ TEST(nothing_is_lost_whatever_happens_to_the_manager) {
     report_sum(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
     assert_true(sum.acts[FLEET_ACT_START] > 200 && sum.acts[FLEET_ACT_DRAIN] > 50);
-    assert_true(sum.acts[FLEET_ACT_BACK] > 4 && sum.acts[FLEET_ACT_ROLE] > 8);
+    assert_true(sum.acts[FLEET_ACT_RESUME] > 4 && sum.acts[FLEET_ACT_ROLE] > 8);
     assert_true(sum.acts[FLEET_ACT_STOP] > 60 && sum.acts[FLEET_ACT_KILL] > 40);
     assert_true(sum.launched > 200 && sum.launches_failed * 5 > sum.launched);
     assert_true(sum.stopped > 40 && sum.ended_at_once > 4);
