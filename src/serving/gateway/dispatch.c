@@ -194,7 +194,7 @@ static uint64_t may_be_shared(const struct gateway *gateway, const struct reques
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &gateway->fleet.units[i];
         uint64_t numerics = (uint64_t)1 << unit->numerics;
-        if (!fleet_takes(&gateway->fleet, i)) continue;
+        if (!fleet_accepts(&gateway->fleet, i)) continue;
         if (unit->hello.role == UNIT_PREFILL) computes |= numerics;
         if (unit->hello.role == UNIT_DECODE && fleet_moves_blocks(&gateway->fleet, i))
             answers |= numerics;
@@ -295,7 +295,7 @@ static enum outcome dispatch_place(struct gateway *gateway, struct request *requ
 
 static bool dispatch_has_room(const struct balance_unit *units) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (units[i].takes && units[i].requests < units[i].requests_max &&
+        if (units[i].accepts && units[i].requests < units[i].requests_max &&
             units[i].waiting < units[i].rank_count * BALANCE_UNITS_WAITING)
             return true;
     return false;

@@ -227,16 +227,16 @@ void fleet_expel(struct fleet *fleet, uint32_t index) {
 
 bool fleet_serves(const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (fleet_takes(fleet, i)) return true;
+        if (fleet_accepts(fleet, i)) return true;
     return false;
 }
 
 enum unit_role fleet_missing_role(const struct fleet *fleet) {
-    bool takes[UNIT_ROLE_COUNT] = {false};
+    bool accepts[UNIT_ROLE_COUNT] = {false};
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (fleet_takes(fleet, i)) takes[fleet->units[i].hello.role] = true;
-    if (takes[UNIT_BOTH] || takes[UNIT_PREFILL] == takes[UNIT_DECODE]) return UNIT_BOTH;
-    return takes[UNIT_PREFILL] ? UNIT_DECODE : UNIT_PREFILL;
+        if (fleet_accepts(fleet, i)) accepts[fleet->units[i].hello.role] = true;
+    if (accepts[UNIT_BOTH] || accepts[UNIT_PREFILL] == accepts[UNIT_DECODE]) return UNIT_BOTH;
+    return accepts[UNIT_PREFILL] ? UNIT_DECODE : UNIT_PREFILL;
 }
 
 /* Estimates the requests that wait at a unit. A load report is slightly old and covers the requests
@@ -274,7 +274,7 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
                      struct balance_unit *units_io) {
     const struct fleet_unit *unit = &fleet->units[index];
     units_io[index] = (struct balance_unit){
-        .takes = fleet_takes(fleet, index),
+        .accepts = fleet_accepts(fleet, index),
         .full = unit->full,
         .role = unit->hello.role,
         .numerics = unit->numerics,

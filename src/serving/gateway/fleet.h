@@ -138,7 +138,7 @@ static inline bool fleet_drains(const struct fleet *fleet, uint32_t unit) {
     return fleet->units[unit].draining || fleet->units[unit].load.draining;
 }
 
-static inline bool fleet_takes(const struct fleet *fleet, uint32_t unit) {
+static inline bool fleet_accepts(const struct fleet *fleet, uint32_t unit) {
     return fleet->units[unit].state == FLEET_SERVING && !fleet_drains(fleet, unit);
 }
 

@@ -30,7 +30,7 @@ static void send_again(struct gateway *gateway, struct request *request, int64_t
 
 static bool others_serve(const struct gateway *gateway, uint32_t unit) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (i != unit && fleet_takes(&gateway->fleet, i)) return true;
+        if (i != unit && fleet_accepts(&gateway->fleet, i)) return true;
     return false;
 }
 

@@ -32,7 +32,7 @@ static double choose_roles_share_of(const struct balance_unit *unit) {
 static struct kind sum_kind(const struct balance_unit *units, uint32_t unit_count, uint32_t role) {
     struct kind kind = {0};
     for (uint32_t i = 0; i < unit_count; i++) {
-        if (!units[i].takes || units[i].role != role) continue;
+        if (!units[i].accepts || units[i].role != role) continue;
         kind.units++;
         kind.ranks += units[i].rank_count;
         kind.waiting += units[i].waiting;
@@ -81,7 +81,7 @@ static uint32_t choose_roles_find_unit(const struct balance_unit *units, uint32_
     uint32_t from = pressed == UNIT_PREFILL ? UNIT_DECODE : UNIT_PREFILL, best = BALANCE_NO_RANK;
     for (uint32_t i = 0; i < unit_count; i++) {
         const struct balance_unit *unit = &units[i];
-        if (!unit->takes || !unit->movable || unit->role != from) continue;
+        if (!unit->accepts || !unit->movable || unit->role != from) continue;
         if (!can_spare(prefill, decode, unit, pressed)) continue;
         if (best == BALANCE_NO_RANK ||
             choose_roles_share_of(unit) < choose_roles_share_of(&units[best]))

@@ -15,7 +15,7 @@ void rank_binding_view_offers(struct rank_units *units) {
     }
 }
 
-static bool takes(const struct rank_units *units, uint32_t rank) {
+static bool accepts(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].requests < units->capacity.requests_max &&
            !units->ranks[rank].masked;
 }
@@ -29,7 +29,7 @@ void rank_binding_view_room(struct rank_units *units) {
     rank_binding_view_offers(units);
     units->room_turn = INT64_MIN;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (takes(units, rank) && has_row(units, rank) &&
+        if (accepts(units, rank) && has_row(units, rank) &&
             units->offers[rank].full_turn > units->room_turn)
             units->room_turn = units->offers[rank].full_turn;
 }
@@ -49,12 +49,12 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
             has_row(units, rank) && (turn < offer->full_turn || offer->full_turn == INT64_MAX);
         if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
-            .takes = takes(units, rank) && room,
+            .accepts = accepts(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
                 masked ? 1e300 /* so that no request waits for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
-        any |= units->prefills[rank].takes;
+        any |= units->prefills[rank].accepts;
     }
     return any;
 }
@@ -137,13 +137,14 @@ struct prefill_choice rank_binding_by_work(struct rank_units *units,
 
 /* Chooses by a simple method. `answers`: the prompt is computed elsewhere, so the request needs
  * pages but no prefill. */
-static uint32_t choose_simply(struct rank_units *units, bool answers) {
+static uint32_t choose_simple(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
         units->loads[rank] = (struct balance_rank){
-            offer->requests, answers ? offer->pages_held : offer->tokens_ahead, takes(units, rank)};
+            offer->requests, answers ? offer->pages_held : offer->tokens_ahead,
+            accepts(units, rank)};
     }
-    return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
+    return balance_choose_simple(units->method, units->loads, units->rank_count, units->choices++);
 }
 
 struct decode_choice rank_binding_to_decode(struct rank_units *units,
@@ -153,7 +154,7 @@ struct decode_choice rank_binding_to_decode(struct rank_units *units,
         const struct unit_offer *offer = &units->offers[rank];
         units->decodes[rank] = (struct decode_rank){
             .requests = offer->rows,
-            .requests_max = rank != but && takes(units, rank) ? units->capacity.rows_max : 0,
+            .requests_max = rank != but && accepts(units, rank) ? units->capacity.rows_max : 0,
             .pages_total = units->capacity.page_count,
             .pages_held = offer->pages_held,
             .pages_reserved =
@@ -168,14 +169,14 @@ uint32_t rank_binding_to_reserve(struct rank_units *units, const struct record_s
     struct decode_need need = {
         .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
         .pages_expected = grows / KV_BLOCK_TOKENS};
-    if (units->method != BALANCE_WORK) return choose_simply(units, true);
+    if (units->method != BALANCE_WORK) return choose_simple(units, true);
     struct decode_choice choice = rank_binding_to_decode(units, &need, BALANCE_NO_RANK);
     units->decode_choices[choice.reason]++;
     return choice.rank;
 }
 
 uint32_t rank_binding_on_arrival(struct rank_units *units, const struct record_submit *submit) {
-    if (units->method != BALANCE_WORK) return choose_simply(units, false);
+    if (units->method != BALANCE_WORK) return choose_simple(units, false);
     rank_binding_view_blocks(units, submit);
     struct prefill_choice choice =
         rank_binding_by_work(units, submit, &units->blocks, INT64_MAX, false);

@@ -174,14 +174,14 @@ static void view_loads(struct rank_units *units) {
     }
 }
 
-static bool any_takes(const struct rank_units *units) {
+static bool any_accepts(const struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         if (!units->ranks[rank].masked) return true;
     return false;
 }
 
 static bool is_draining(const struct rank_units *units) {
-    return units->capacity.draining || !any_takes(units);
+    return units->capacity.draining || !any_accepts(units);
 }
 
 static void rank_units_put_load(struct rank_units *units) {
@@ -298,7 +298,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
         bool patient = now_ns < patient_until_ns;
         if (!rank_units_has_room(units)) break;
-        if (!any_takes(units)) {
+        if (!any_accepts(units)) {
             leave_line(units, place, FINISH_REFUSED_DRAINING);
             continue;
         }

@@ -432,7 +432,7 @@ static void verify_fleet(struct world *world, const struct fleet *fleet) {
         const struct fleet_unit_host *unit = &world->units[i];
         for (uint32_t k = 0; k < world->gateway_count; k++) {
             uint32_t known = fleet_find(fleet, (struct unit_id){unit->links[k].connection});
-            if (known != FLEET_NONE && !unit->draining && !fleet_takes(fleet, known))
+            if (known != FLEET_NONE && !unit->draining && !fleet_accepts(fleet, known))
                 world_breach(world, "a gateway gives nothing to a unit that serves");
         }
     }

@@ -17,7 +17,7 @@ static int open_fleet(void **ignored) {
     (void)ignored;
     state = (struct choose_roles){0};
     for (uint32_t i = 0; i < UNITS; i++)
-        units[i] = (struct balance_unit){.takes = true,
+        units[i] = (struct balance_unit){.accepts = true,
                                          .movable = true,
                                          .role = i < 2 ? UNIT_PREFILL : UNIT_DECODE,
                                          .rank_count = 1,
@@ -74,10 +74,10 @@ TEST_AROUND(nobody_moves_who_is_needed, open_fleet, NULL) {
 }
 
 TEST_AROUND(a_kind_that_is_gone_comes_back, open_fleet, NULL) {
-    units[0].takes = units[1].takes = false;
+    units[0].accepts = units[1].accepts = false;
     look(0, 0);
     assert_int_equal(look(0, 2).role, UNIT_PREFILL);
-    units[0].takes = units[1].takes = units[2].takes = false; /* one alone does everything */
+    units[0].accepts = units[1].accepts = units[2].accepts = false; /* one alone does everything */
     assert_int_equal(why(0, 50), ROLES_CALM);
     for (uint32_t i = 0; i < UNITS; i++)
         units[i].role = UNIT_BOTH;

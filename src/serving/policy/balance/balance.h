@@ -26,10 +26,10 @@ const char *balance_method_name(enum balance_method method);
 struct balance_rank {
     uint32_t requests;
     uint64_t tokens;
-    bool takes; /* false: the rank is full */
+    bool accepts; /* false: the rank is full */
 };
 
-/* Chooses by any method except BALANCE_WORK. `draw` is the number of choices so far, and the only
- * source of randomness. Returns BALANCE_NO_RANK if no rank accepts the request. */
-uint32_t balance_simply(enum balance_method method, const struct balance_rank *ranks,
-                        uint32_t rank_count, uint64_t draw);
+/* Chooses by any method except BALANCE_WORK. `choice_number` is the number of choices so far, and
+ * the only source of randomness. Returns BALANCE_NO_RANK if no rank accepts the request. */
+uint32_t balance_choose_simple(enum balance_method method, const struct balance_rank *ranks,
+                               uint32_t rank_count, uint64_t choice_number);

@@ -45,8 +45,8 @@ struct prefill_choice balance_prefill(const struct prefill_costs *costs,
             best_any = i;
             best_any_cost = cost;
         }
-        room |= ranks[i].takes;
-        if (!ranks[i].takes || ranks[i].pages_free < need->page_count) continue;
+        room |= ranks[i].accepts;
+        if (!ranks[i].accepts || ranks[i].pages_free < need->page_count) continue;
         if (idlest == BALANCE_NO_RANK || ranks[i].bound_cost < ranks[idlest].bound_cost) idlest = i;
         if (best == BALANCE_NO_RANK || cost < best_cost) {
             best = i;

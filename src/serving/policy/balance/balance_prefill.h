@@ -39,7 +39,7 @@ double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_
 uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs);
 
 struct prefill_rank {
-    bool takes;          /* its next step has free tokens */
+    bool accepts;        /* its next step has free tokens */
     uint32_t pages_free; /* free or evictable */
     double bound_cost;   /* cost of bound work that is not computed yet */
 };

@@ -21,7 +21,7 @@ const char *balance_units_reason_name(enum units_reason reason) {
 static bool balance_units_is_wanted(const struct balance_unit *unit,
                                     const struct balance_units_need *need, uint32_t roles) {
     bool alike = !need->numerics || (need->numerics >> unit->numerics & 1);
-    return unit->takes && alike && (roles & BALANCE_ROLE(unit->role));
+    return unit->accepts && alike && (roles & BALANCE_ROLE(unit->role));
 }
 
 static bool is_large_enough(const struct balance_unit *unit, const struct balance_units_need *need,

@@ -41,7 +41,7 @@
 #define BALANCE_UNITS_LOADED 0.75
 
 struct balance_unit {
-    bool takes;                  /* serves and is not draining */
+    bool accepts;                /* serves and is not draining */
     bool full;                   /* just refused a request because it was full */
     uint32_t role;               /* enum unit_role */
     uint32_t numerics;           /* < 64: units with the same number compute identical results */

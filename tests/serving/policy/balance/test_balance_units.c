@@ -9,7 +9,7 @@
 #include "test_case.h"
 
 static struct balance_unit unit(uint32_t requests, uint64_t pages_taken) {
-    return (struct balance_unit){.takes = true,
+    return (struct balance_unit){.accepts = true,
                                  .rank_count = 1,
                                  .context_tokens_max = 1000,
                                  .rank_pages = 100,
@@ -51,7 +51,7 @@ TEST(who_waits_is_reported_why) {
     units[0].rank_pages = 9;
     units[1].context_tokens_max = 639;
     assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_SIZE);
-    units[0].takes = units[1].takes = false;
+    units[0].accepts = units[1].accepts = false;
     assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
     assert_choice(balance_units(&need, units, 0), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
     for (int reason = 0; reason < UNITS_REASON_COUNT; reason++)
@@ -77,7 +77,7 @@ TEST(who_computes_otherwise_is_not_there) {
     units[1].requests = 0;
     units[2].role = UNIT_DECODE;
     assert_choice(balance_units(&one, units, 3), 1, UNITS_BOUND);
-    units[1].takes = false;
+    units[1].accepts = false;
     assert_choice(balance_units(&one, units, 3), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
 }
 
@@ -87,15 +87,15 @@ TEST(partners_meet_and_failures_part) {
     struct balance_units_need own = need;
     own.partner = 1;
     assert_choice(balance_units(&own, units, 2), 1, UNITS_BOUND_PARTNER);
-    units[1].takes = false;
+    units[1].accepts = false;
     assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
-    units[1].takes = true;
+    units[1].accepts = true;
     own = need;
     own.avoided_unit = 0;
     assert_choice(balance_units(&own, units, 2), 1, UNITS_BOUND);
     units[1].waiting = BALANCE_UNITS_WAITING; /* it will have room again */
     assert_choice(balance_units(&own, units, 2), BALANCE_NO_RANK, UNITS_WAITS_ROOM);
-    units[1].takes = false; /* nobody else is there */
+    units[1].accepts = false; /* nobody else is there */
     assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
 }
 
@@ -150,7 +150,7 @@ TEST(a_prompt_goes_where_it_waits_least) {
     hits[0] = 3500;
     assert_choice(balance_units(&own, units, 3), 2, UNITS_BOUND_SOONEST);
     units[2].waiting = BALANCE_UNITS_WAITING;
-    units[1].takes = false;
+    units[1].accepts = false;
     assert_choice(balance_units(&own, units, 3), 0, UNITS_BOUND_SOONEST);
     units[1] = computes(0, 0, 0);
     own.hit_tokens = NULL;
