@@ -29,8 +29,8 @@ const char *command_name(void) {
     return current->command;
 }
 
-const struct command *command_next_part(const struct command *command,
-                                        const struct command *before) {
+const struct command *command_next_subcommand(const struct command *command,
+                                              const struct command *before) {
     if (!command->subjects) return before ? NULL : command;
     const struct command *next = before ? before + 1 : command->subjects;
     return next->name ? next : NULL;

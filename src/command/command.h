@@ -44,10 +44,10 @@ int command_run(const struct command *command, int argc, char **argv);
 int command_dispatch(const char *tool, const char *kind, const struct command *list,
                      struct nearest *nearest, int argc, char **argv);
 
-/* Iterates over the parts of a command that have options: the command itself, or each subject.
+/* Iterates over the subcommands of a command: its subjects, or the command itself if it has none.
  * Starts with `before` NULL and returns NULL at the end. */
-const struct command *command_next_part(const struct command *command,
-                                        const struct command *before);
+const struct command *command_next_subcommand(const struct command *command,
+                                              const struct command *before);
 
 /* The command that this process runs: "bench model". */
 const char *command_name(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect: shows facts about machine, model and options. There is one file per subject, but
- * `options` is here, as it needs the other subjects' tables.
+ * fathom inspect: shows facts about the machine, a model, or the options. Each subject has its own
+ * file, except `options`, which is here: it prints the option tables of all commands.
  */
 #include <stdio.h>
 
@@ -18,17 +18,18 @@ static command_action inspect_options;
     { #name, summary, inspect_##name, &inspect_##name##_options, NULL }
 
 const struct command inspect_subjects[] = {
-    SUBJECT(cpu, "kernel levels, threads, caches, memory"),
+    SUBJECT(cpu, "SIMD levels of the compute kernels, threads, caches, memory"),
     SUBJECT(gpu, "the GPUs of this machine and their limits"),
-    SUBJECT(model, "a checkpoint's shape, sizes, memory per rank"),
+    SUBJECT(model, "a checkpoint's parameters, sizes, and memory per rank"),
     SUBJECT(options, "every option of every command"),
     {.name = NULL},
 };
 
 static int inspect_options(void *given, const struct option_result *result) {
     for (const struct command *program = programs; program->name; program++)
-        for (const struct command *part = NULL; (part = command_next_part(program, part));) {
-            options_print(part->options, stdout);
+        for (const struct command *subcommand = NULL;
+             (subcommand = command_next_subcommand(program, subcommand));) {
+            options_print(subcommand->options, stdout);
             printf("\n");
         }
     return command_end(STATUS_OK, NULL);

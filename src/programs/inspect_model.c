@@ -101,7 +101,7 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
 
 static void inspect_model_count_all(struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
-    enum status status = layout_each(shape, count_tensor, figures, NULL);
+    enum status status = layout_for_each(shape, count_tensor, figures, NULL);
     check(status == STATUS_OK);
     for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
         if (shape_layer_is_moe(shape, layer))

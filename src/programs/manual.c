@@ -114,8 +114,9 @@ static void print_program(const struct command *program, FILE *out) {
         print_all(program->name, out);
         fputs("\\fR \\fISUBJECT\\fR [\\fIoptions\\fR]\n.SH SUBJECTS\n", out);
     }
-    for (const struct command *part = NULL; (part = command_next_part(program, part));)
-        manual_print_table(part->options, alone, out);
+    for (const struct command *subcommand = NULL;
+         (subcommand = command_next_subcommand(program, subcommand));)
+        manual_print_table(subcommand->options, alone, out);
     print_tail(out);
 }
 
@@ -215,8 +216,9 @@ static void print_bash(void) {
             printf("    '%s') values='", program->name);
             print_bash_names("", program->subjects);
         }
-        for (const struct command *part = NULL; (part = command_next_part(program, part));)
-            print_bash_table(part->options);
+        for (const struct command *subcommand = NULL;
+             (subcommand = command_next_subcommand(program, subcommand));)
+            print_bash_table(subcommand->options);
     }
     printf("    esac\n"
            "    [ -n \"$values\" ] || [ \"${word:0:1}\" != - ] || values=$options\n"

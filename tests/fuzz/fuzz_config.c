@@ -31,7 +31,7 @@ static void check_shape(const struct shape *shape) {
         check(shape->experts_per_token <= shape->experts / shape->groups * shape->groups_kept);
     }
     if ((shape->layers + shape->mtp_layers) * (shape->experts + 20) > 3000) return; /* takes long */
-    check(layout_each(shape, check_tensor, NULL, NULL) == STATUS_OK);
+    check(layout_for_each(shape, check_tensor, NULL, NULL) == STATUS_OK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

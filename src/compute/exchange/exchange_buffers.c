@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Sizes and allocates the buffers of expert-parallel dispatch and combine (all-to-all).
+ */
 #include "compute/exchange/exchange_buffers.h"
 
 #include <stdlib.h>
@@ -6,10 +8,12 @@
 
 #include "base/bytes.h"
 
-bool exchange_buffers_sum_groups(const struct ranks_exchange *ranks) {
+bool exchange_buffers_sums_groups(const struct ranks_exchange *ranks) {
     return ranks->exchange.options.group_experts != 0;
 }
 
+/* Reserves `bytes` of the mapping. Returns NULL while memory is not mapped and only the total is
+ * computed. */
 static void *exchange_buffers_allocate(const struct ranks_exchange *ranks, size_t *used,
                                        size_t bytes) {
     size_t at = round_up(*used, DISPATCH_ALIGN);
@@ -17,55 +21,66 @@ static void *exchange_buffers_allocate(const struct ranks_exchange *ranks, size_
     return ranks->memory ? (char *)ranks->memory + at : NULL;
 }
 
+/* One relay per node. A relay for another node also has buffers for what it receives from that node
+ * and returns to it. */
 static void allocate_relays(struct ranks_exchange *ranks, size_t *used) {
     const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
-    uint32_t own = ranks->rank / options->placement->node_ranks;
+    size_t tokens = options->tokens_max;
+    size_t pairs = tokens * options->experts_per_token; /* (token, expert) pairs */
+    uint32_t own_node = ranks->rank / options->placement->node_ranks;
     for (uint32_t node = 0; node < ranks->node_count; node++) {
         struct relay *relay = &ranks->relays[node];
-        bool passes_on = node != own;
+        bool is_other_node = node != own_node;
         relay->received_list =
-            exchange_buffers_allocate(ranks, used, passes_on ? ranks->list_bytes : 0);
+            exchange_buffers_allocate(ranks, used, is_other_node ? ranks->list_bytes : 0);
         relay->out = exchange_buffers_allocate(ranks, used, ranks->out_bytes);
         relay->own_row = exchange_buffers_allocate(ranks, used, tokens * sizeof *relay->own_row);
         relay->token_rows =
             exchange_buffers_allocate(ranks, used, pairs * sizeof *relay->token_rows);
-        relay->results_out =
-            exchange_buffers_allocate(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+        relay->results_out = exchange_buffers_allocate(
+            ranks, used, is_other_node ? pairs * options->combine_bytes : 0);
     }
 }
 
+/* The largest dispatch message to a peer with `slots` expert slots: a rank, or all ranks of a
+ * node. */
 static size_t message_bytes(const struct ranks_exchange *ranks, uint32_t slots) {
     const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, reach = options->experts_per_token;
-    if (reach > slots) reach = slots;
-    return round_up(dispatch_pack_rows_offset((uint32_t)tokens, (uint32_t)(tokens * reach),
-                                              exchange_buffers_sum_groups(ranks)) +
+    size_t tokens = options->tokens_max, slots_per_token_max = options->experts_per_token;
+    if (slots_per_token_max > slots) slots_per_token_max = slots;
+    return round_up(dispatch_pack_rows_offset((uint32_t)tokens,
+                                              (uint32_t)(tokens * slots_per_token_max),
+                                              exchange_buffers_sums_groups(ranks)) +
                         tokens * options->dispatch_bytes,
                     DISPATCH_ALIGN);
 }
 
-/* Returns the bytes of all buffers, and assigns their addresses if the memory is mapped. */
+/* Lays out all buffers and returns their total size. Called twice: first to learn the size, then
+ * with the memory mapped to set the addresses. */
 static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
-    size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
-    if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
-    size_t rows_max = all_tokens * reach,
-           sums_max = exchange_buffers_sum_groups(ranks) ? rows_max : 0;
-    bool nodes = ranks->node_count > 1;
+    size_t used = 0, tokens = options->tokens_max, all_tokens = tokens * ranks->rank_count;
+    size_t pairs = tokens * options->experts_per_token; /* (token, expert) pairs */
+    size_t slots_per_token_max = options->experts_per_token;
+    if (slots_per_token_max > ranks->slots_per_rank) slots_per_token_max = ranks->slots_per_rank;
+    size_t rows_max = all_tokens * slots_per_token_max,
+           sums_max = exchange_buffers_sums_groups(ranks) ? rows_max : 0;
+    bool has_several_nodes = ranks->node_count > 1;
     ranks->results_bytes = round_up(pairs * options->combine_bytes, DISPATCH_ALIGN);
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
     ranks->list_bytes =
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
+    /* The worst case: each pair sends its own row with a count, a slot and a weight; each peer gets
+     * a header and padding. */
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
                        (size_t)ranks->rank_count * 4 * DISPATCH_ALIGN;
     ranks->pair_slot = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->pair_slot);
     ranks->token_rows = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->token_rows);
-    ranks->own_token =
-        exchange_buffers_allocate(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
-    ranks->own_list = exchange_buffers_allocate(ranks, &used, nodes ? ranks->list_bytes : 0);
-    ranks->out = exchange_buffers_allocate(ranks, &used, nodes ? ranks->out_bytes : 0);
+    ranks->own_token = exchange_buffers_allocate(
+        ranks, &used, has_several_nodes ? tokens * sizeof *ranks->own_token : 0);
+    ranks->own_list =
+        exchange_buffers_allocate(ranks, &used, has_several_nodes ? ranks->list_bytes : 0);
+    ranks->out = exchange_buffers_allocate(ranks, &used, has_several_nodes ? ranks->out_bytes : 0);
     ranks->token_data =
         exchange_buffers_allocate(ranks, &used, all_tokens * sizeof *ranks->token_data);
     ranks->row_token = exchange_buffers_allocate(ranks, &used, rows_max * sizeof *ranks->row_token);
@@ -79,7 +94,9 @@ static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     return used;
 }
 
-static size_t in_bytes_all(const struct ranks_exchange *ranks) {
+/* Size of the shared window: one message from each rank, then the results for this rank and, with
+ * several nodes, for each node. */
+static size_t window_bytes(const struct ranks_exchange *ranks) {
     uint32_t relays = ranks->node_count > 1 ? ranks->node_count : 0;
     return ranks->rank_count * ranks->in_bytes + (1 + relays) * ranks->results_bytes;
 }
@@ -90,16 +107,16 @@ static enum status map_buffers(struct ranks_exchange *ranks, struct error *error
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
-                         "cannot map %zu bytes for the expert exchange of %u ranks; lower the "
-                         "tokens per step",
+                         "cannot map %zu bytes for the expert exchange among %u ranks; lower the "
+                         "maximum number of tokens per step",
                          bytes, ranks->rank_count);
     ranks->memory = memory;
     ranks->mapped_bytes = bytes;
     exchange_buffers_allocate_all(ranks);
-    return shared_window_open(&ranks->window, in_bytes_all(ranks), ranks->rank_count, error);
+    return shared_window_open(&ranks->window, window_bytes(ranks), ranks->rank_count, error);
 }
 
-static enum status open_arrays(struct ranks_exchange *ranks, struct error *error) {
+static enum status allocate_arrays(struct ranks_exchange *ranks, struct error *error) {
     size_t count = ranks->rank_count, nodes = ranks->node_count;
     ranks->relays = calloc(nodes, sizeof *ranks->relays);
     ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
@@ -111,20 +128,20 @@ static enum status open_arrays(struct ranks_exchange *ranks, struct error *error
     ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
-    bool whole = ranks->relays && ranks->node_peers && ranks->messages && ranks->returning &&
-                 ranks->spans_in && ranks->spans_out && ranks->sent && ranks->groups &&
-                 ranks->next_row;
-    for (uint32_t node = 0; whole && node < nodes; node++) {
+    bool allocated = ranks->relays && ranks->node_peers && ranks->messages && ranks->returning &&
+                     ranks->spans_in && ranks->spans_out && ranks->sent && ranks->groups &&
+                     ranks->next_row;
+    for (uint32_t node = 0; allocated && node < nodes; node++) {
         ranks->relays[node].peers = calloc(count, sizeof *ranks->relays[node].peers);
-        whole = ranks->relays[node].peers != NULL;
+        allocated = ranks->relays[node].peers != NULL;
     }
-    if (whole) return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
+    if (allocated) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange among %u ranks",
                      ranks->rank_count);
 }
 
 enum status exchange_buffers_open(struct ranks_exchange *ranks, struct error *error) {
-    enum status status = open_arrays(ranks, error);
+    enum status status = allocate_arrays(ranks, error);
     return status ? status : map_buffers(ranks, error);
 }
 

@@ -91,7 +91,7 @@ struct ranks_exchange {
 };
 
 /* Whether results are summed by groups of experts. */
-bool exchange_buffers_sum_groups(const struct ranks_exchange *ranks);
+bool exchange_buffers_sums_groups(const struct ranks_exchange *ranks);
 
 /* Allocates the memory. The exchange's options and the counts of ranks, slots and nodes are set. */
 enum status exchange_buffers_open(struct ranks_exchange *ranks, struct error *error) MUST_USE;

@@ -111,7 +111,8 @@ enum status exchange_open_local(const struct exchange_options *options,
     if (!local->groups || !local->next_row || !local->row_token || !local->token_rows) {
         close_local(&local->exchange);
         return error_set(error, STATUS_NO_MEMORY,
-                         "no memory for the expert exchange: %zu rows; lower the tokens per step",
+                         "no memory for the expert exchange: %zu rows; lower the maximum "
+                         "number of tokens per step",
                          rows);
     }
     *exchange_out = &local->exchange;

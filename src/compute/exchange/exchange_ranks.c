@@ -138,7 +138,7 @@ static void report_spans(struct ranks_exchange *ranks) {
 static struct dispatch_message message_at(const struct ranks_exchange *ranks, char *memory,
                                           uint32_t tokens, uint32_t pairs) {
     return dispatch_pack_message_at(memory, tokens, pairs, ranks->exchange.options.dispatch_bytes,
-                                    exchange_buffers_sum_groups(ranks));
+                                    exchange_buffers_sums_groups(ranks));
 }
 
 /* The memory for the message with a rank's tokens; with two levels for tokens of the sender's node
@@ -335,7 +335,7 @@ static void read_relayed_list(struct ranks_exchange *ranks, struct relay *relay)
         (struct dispatch_tokens){.tokens = tokens,
                                  .count = list.count,
                                  .slot = list.slot,
-                                 .weight = exchange_buffers_sum_groups(ranks) ? list.weight : NULL,
+                                 .weight = exchange_buffers_sums_groups(ranks) ? list.weight : NULL,
                                  .rows = list.rows};
     ranks->exchange.counts.bytes_received += list.bytes;
 }
@@ -364,7 +364,7 @@ static void send_list(struct ranks_exchange *ranks, uint32_t node, uint32_t firs
                                  .slots_each = ranks->slots_per_rank,
                                  .own = ranks->local_rank,
                                  .row_bytes = ranks->exchange.options.dispatch_bytes,
-                                 .has_weights = exchange_buffers_sum_groups(ranks),
+                                 .has_weights = exchange_buffers_sums_groups(ranks),
                                  .in_expert_batches = true,
                                  .from = ranks->window.address,
                                  .peers = relay->peers,
@@ -396,7 +396,7 @@ static uint32_t send_to_nodes(struct ranks_exchange *ranks, const struct dispatc
                                  .slots_each = ranks->node_ranks * ranks->slots_per_rank,
                                  .own = ranks->node,
                                  .row_bytes = ranks->exchange.options.dispatch_bytes,
-                                 .has_weights = exchange_buffers_sum_groups(ranks),
+                                 .has_weights = exchange_buffers_sums_groups(ranks),
                                  .forwards_own = true,
                                  .peers = ranks->node_peers,
                                  .own_row = ranks->own_token};
@@ -591,7 +591,7 @@ static void place_message(struct ranks_exchange *ranks, uint32_t rank, uint32_t 
         check(end <= in->pairs && (pair == end || !(in->slot[pair] & DISPATCH_SAME_SUM)));
         for (uint32_t joined; pair < end; pair += joined) {
             joined = dispatch_pack_joined(in->slot, pair, end);
-            check(joined == 1 || exchange_buffers_sum_groups(ranks));
+            check(joined == 1 || exchange_buffers_sums_groups(ranks));
             place_pairs(ranks, rank, pair, joined, token_index, summands);
         }
     }

@@ -23,7 +23,8 @@ enum status shared_window_open(struct shared_window *window, size_t bytes, uint3
     if (window->own && window->peers) return STATUS_OK;
     shared_window_close(window);
     return error_set(error, STATUS_NO_MEMORY,
-                     "cannot map %zu bytes for what comes from %u ranks; lower the tokens per step",
+                     "cannot map %zu bytes for the messages of %u ranks; lower the "
+                     "maximum number of tokens per step",
                      bytes, rank_count);
 }
 

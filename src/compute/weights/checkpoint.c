@@ -480,9 +480,9 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
         return STATUS_OK;
     }
     struct validation validation = {.checkpoint = checkpoint, .skip_mtp = true};
-    enum status status = layout_each(&checkpoint->shape, find_mtp_tensor, &validation, error);
+    enum status status = layout_for_each(&checkpoint->shape, find_mtp_tensor, &validation, error);
     if (status == STATUS_OK)
-        status = layout_each(&checkpoint->shape, check_tensor, &validation, error);
+        status = layout_for_each(&checkpoint->shape, check_tensor, &validation, error);
     if (status == STATUS_OK)
         checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0 && !validation.skip_mtp;
     return status;
@@ -605,7 +605,7 @@ static enum status read_directory(struct checkpoint *checkpoint, struct error *e
     if (status != STATUS_OK) return status;
     sort_tensors(checkpoint);
     if (!checkpoint->whole) {
-        status = layout_each(&checkpoint->shape, add_expected, checkpoint, error);
+        status = layout_for_each(&checkpoint->shape, add_expected, checkpoint, error);
         sort_tensors(checkpoint);
     }
     if (status == STATUS_OK) status = check_index(checkpoint, error);

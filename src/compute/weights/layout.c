@@ -7,20 +7,20 @@
 
 #include <string.h>
 
-/* The position of tensors in the list. */
+/* Where a tensor appears in the list. */
 enum section { SECTION_FRONT, SECTION_MTP_FRONT, SECTION_LAYER, SECTION_MTP_BACK, SECTION_BACK };
 
-/* The number of rows or columns of a tensor. */
-enum extent {
+/* Symbolic tensor dimensions; dimension_of() gives their values. */
+enum dimension {
     NO_COLUMNS,
     VOCAB,
     HIDDEN,
     TWICE_HIDDEN,
-    QUERY_RANK,
+    Q_LORA_RANK,
     QUERIES, /* of all heads */
-    KV_RANK,
-    KV_WIDTH,
-    KEYS_AND_VALUES, /* of all heads, without the rotated keys */
+    KV_LORA_RANK,
+    KV_WIDTH,        /* kv_lora_rank + qk_rope_head_dim */
+    KEYS_AND_VALUES, /* of all heads, without the RoPE part of the keys */
     VALUES,          /* of all heads */
     DENSE_WIDTH,
     EXPERTS,
@@ -28,31 +28,31 @@ enum extent {
     SHARED_WIDTH
 };
 
-/* The condition for a layer to have the tensor. */
+/* The condition under which a tensor exists. */
 enum presence {
     ALWAYS,
     IF_MLA,
-    IF_MLA_RANK,
-    IF_MLA_NO_RANK,
+    IF_MLA_Q_LORA,
+    IF_MLA_NO_Q_LORA,
     IF_DENSE,
     IF_MOE,
-    IF_BIAS,
+    IF_ROUTER_BIAS,
     IF_SHARED,
     IF_UNTIED
 };
 
-/* `pattern` has placeholders for the layer's number, then the expert's. */
+/* `pattern` is a format string that takes the layer index, then the expert index. */
 struct layout_row {
     const char *pattern;
     enum section section;
     enum layout_kind kind;
-    enum extent rows, columns;
+    enum dimension rows, columns;
     enum presence presence;
 };
 
 #define LAYER "model.layers.%u."
-#define EXPERT_PLACE ".mlp.experts."
-#define EXPERT "model.layers.%u" EXPERT_PLACE "%u."
+#define EXPERT_INFIX ".mlp.experts."
+#define EXPERT "model.layers.%u" EXPERT_INFIX "%u."
 
 #define ROW(name, pattern, section, kind, rows, columns, presence)                                 \
     [NAME_##name] = {pattern, SECTION_##section, LAYOUT_##kind, rows, columns, presence}
@@ -63,24 +63,27 @@ static const struct layout_row deepseek_rows[NAME_COUNT] = {
     ROW(MTP_EMBEDDING, LAYER "embed_tokens.weight", MTP_FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
     ROW(MTP_EMBEDDING_NORM, LAYER "enorm.weight", MTP_FRONT, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(MTP_HIDDEN_NORM, LAYER "hnorm.weight", MTP_FRONT, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
-    ROW(MTP_PROJECTION, LAYER "eh_proj.weight", MTP_FRONT, JOIN, HIDDEN, TWICE_HIDDEN, ALWAYS),
+    ROW(MTP_PROJECTION, LAYER "eh_proj.weight", MTP_FRONT, MTP_PROJECTION, HIDDEN, TWICE_HIDDEN,
+        ALWAYS),
     ROW(ATTENTION_NORM, LAYER "input_layernorm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
-    ROW(Q_A, LAYER "self_attn.q_a_proj.weight", LAYER, ATTENTION, QUERY_RANK, HIDDEN, IF_MLA_RANK),
-    ROW(Q_A_NORM, LAYER "self_attn.q_a_layernorm.weight", LAYER, NORM, QUERY_RANK, NO_COLUMNS,
-        IF_MLA_RANK),
-    ROW(Q_B, LAYER "self_attn.q_b_proj.weight", LAYER, ATTENTION, QUERIES, QUERY_RANK, IF_MLA_RANK),
-    ROW(Q, LAYER "self_attn.q_proj.weight", LAYER, ATTENTION, QUERIES, HIDDEN, IF_MLA_NO_RANK),
+    ROW(Q_A, LAYER "self_attn.q_a_proj.weight", LAYER, ATTENTION, Q_LORA_RANK, HIDDEN,
+        IF_MLA_Q_LORA),
+    ROW(Q_A_NORM, LAYER "self_attn.q_a_layernorm.weight", LAYER, NORM, Q_LORA_RANK, NO_COLUMNS,
+        IF_MLA_Q_LORA),
+    ROW(Q_B, LAYER "self_attn.q_b_proj.weight", LAYER, ATTENTION, QUERIES, Q_LORA_RANK,
+        IF_MLA_Q_LORA),
+    ROW(Q, LAYER "self_attn.q_proj.weight", LAYER, ATTENTION, QUERIES, HIDDEN, IF_MLA_NO_Q_LORA),
     ROW(KV_A, LAYER "self_attn.kv_a_proj_with_mqa.weight", LAYER, ATTENTION, KV_WIDTH, HIDDEN,
         IF_MLA),
-    ROW(KV_A_NORM, LAYER "self_attn.kv_a_layernorm.weight", LAYER, NORM, KV_RANK, NO_COLUMNS,
+    ROW(KV_A_NORM, LAYER "self_attn.kv_a_layernorm.weight", LAYER, NORM, KV_LORA_RANK, NO_COLUMNS,
         IF_MLA),
-    ROW(KV_B, LAYER "self_attn.kv_b_proj.weight", LAYER, ATTENTION, KEYS_AND_VALUES, KV_RANK,
+    ROW(KV_B, LAYER "self_attn.kv_b_proj.weight", LAYER, ATTENTION, KEYS_AND_VALUES, KV_LORA_RANK,
         IF_MLA),
     ROW(O, LAYER "self_attn.o_proj.weight", LAYER, ATTENTION, HIDDEN, VALUES, IF_MLA),
     ROW(MLP_NORM, LAYER "post_attention_layernorm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(ROUTER, LAYER "mlp.gate.weight", LAYER, ROUTER, EXPERTS, HIDDEN, IF_MOE),
     ROW(ROUTER_BIAS, LAYER "mlp.gate.e_score_correction_bias", LAYER, ROUTER, EXPERTS, NO_COLUMNS,
-        IF_BIAS),
+        IF_ROUTER_BIAS),
     ROW(EXPERT_GATE, EXPERT "gate_proj.weight", LAYER, EXPERT, EXPERT_WIDTH, HIDDEN, IF_MOE),
     ROW(EXPERT_UP, EXPERT "up_proj.weight", LAYER, EXPERT, EXPERT_WIDTH, HIDDEN, IF_MOE),
     ROW(EXPERT_DOWN, EXPERT "down_proj.weight", LAYER, EXPERT, HIDDEN, EXPERT_WIDTH, IF_MOE),
@@ -104,20 +107,20 @@ static const struct layout_row *const tables[ARCHITECTURE_COUNT] = {
     [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
 };
 
-static uint64_t extent_of(const struct shape *shape, enum extent extent) {
+static uint64_t dimension_of(const struct shape *shape, enum dimension dimension) {
     const uint64_t heads = shape->heads;
-    switch (extent) {
+    switch (dimension) {
     case VOCAB:
         return shape->vocab;
     case HIDDEN:
         return shape->hidden;
     case TWICE_HIDDEN:
         return 2 * (uint64_t)shape->hidden;
-    case QUERY_RANK:
+    case Q_LORA_RANK:
         return shape->q_rank;
     case QUERIES:
         return heads * shape_query_dim(shape);
-    case KV_RANK:
+    case KV_LORA_RANK:
         return shape->kv_rank;
     case KV_WIDTH:
         return shape_kv_width(shape);
@@ -150,15 +153,15 @@ static bool is_present(const struct shape *shape, uint32_t layer, enum presence 
         return !shape->tied_head;
     case IF_MLA:
         return is_mla;
-    case IF_MLA_RANK:
+    case IF_MLA_Q_LORA:
         return is_mla && shape->q_rank;
-    case IF_MLA_NO_RANK:
+    case IF_MLA_NO_Q_LORA:
         return is_mla && !shape->q_rank;
     case IF_DENSE:
         return !is_moe;
     case IF_MOE:
         return is_moe;
-    case IF_BIAS:
+    case IF_ROUTER_BIAS:
         return is_moe && shape->method == ROUTER_NOAUX_TC;
     case IF_SHARED:
         return is_moe && shape->shared_experts;
@@ -180,7 +183,8 @@ struct layout_walk {
     enum status status;
 };
 
-static void put(struct layout_walk *walk, enum tensor_name name, uint32_t layer, uint32_t expert) {
+static void visit_tensor(struct layout_walk *walk, enum tensor_name name, uint32_t layer,
+                         uint32_t expert) {
     const struct layout_row *row = &tables[walk->shape->architecture][name];
     struct layout_tensor tensor = {
         .id = name,
@@ -188,8 +192,8 @@ static void put(struct layout_walk *walk, enum tensor_name name, uint32_t layer,
         .layer = layer,
         .expert = expert,
         .dims = row->columns == NO_COLUMNS ? 1 : 2,
-        .rows = extent_of(walk->shape, row->rows),
-        .columns = extent_of(walk->shape, row->columns),
+        .rows = dimension_of(walk->shape, row->rows),
+        .columns = dimension_of(walk->shape, row->columns),
         .quantized = row->columns != NO_COLUMNS &&
                      (row->kind == LAYOUT_ATTENTION || row->kind == LAYOUT_DENSE ||
                       row->kind == LAYOUT_EXPERT || row->kind == LAYOUT_SHARED),
@@ -202,47 +206,52 @@ static void put(struct layout_walk *walk, enum tensor_name name, uint32_t layer,
     walk->status = walk->visit(walk->context, &tensor, walk->error);
 }
 
-static void layout_put_experts(struct layout_walk *walk, uint32_t layer) {
+/* Expert tensors are listed expert by expert, all at the position of the first one. */
+static void layout_visit_experts(struct layout_walk *walk, uint32_t layer) {
     for (uint32_t expert = 0; expert < walk->shape->experts; expert++)
         for (uint32_t name = NAME_EXPERT_GATE; name <= NAME_EXPERT_DOWN; name++)
-            put(walk, name, layer, expert);
+            visit_tensor(walk, name, layer, expert);
 }
 
-static void put_section(struct layout_walk *walk, enum section section, uint32_t layer) {
+static void visit_section(struct layout_walk *walk, enum section section, uint32_t layer) {
     for (uint32_t name = 0; name < NAME_COUNT; name++) {
         const struct layout_row *row = &tables[walk->shape->architecture][name];
         if (row->section != section || !is_present(walk->shape, layer, row->presence)) continue;
-        if (name == NAME_EXPERT_GATE) layout_put_experts(walk, layer);
-        if (row->kind != LAYOUT_EXPERT) put(walk, name, layer, LAYOUT_NONE);
+        if (name == NAME_EXPERT_GATE) layout_visit_experts(walk, layer);
+        if (row->kind != LAYOUT_EXPERT) visit_tensor(walk, name, layer, LAYOUT_NONE);
     }
 }
 
-enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
-                        struct error *error) {
+enum status layout_for_each(const struct shape *shape, layout_visit *visit, void *context,
+                            struct error *error) {
     struct layout_walk walk = {.shape = shape, .visit = visit, .context = context, .error = error};
-    put_section(&walk, SECTION_FRONT, LAYOUT_NONE);
+    visit_section(&walk, SECTION_FRONT, LAYOUT_NONE);
     for (uint32_t layer = 0; layer < shape->layers; layer++)
-        put_section(&walk, SECTION_LAYER, layer);
-    put_section(&walk, SECTION_BACK, LAYOUT_NONE);
+        visit_section(&walk, SECTION_LAYER, layer);
+    visit_section(&walk, SECTION_BACK, LAYOUT_NONE);
     for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
-        put_section(&walk, SECTION_MTP_FRONT, layer);
-        put_section(&walk, SECTION_LAYER, layer);
-        put_section(&walk, SECTION_MTP_BACK, layer);
+        visit_section(&walk, SECTION_MTP_FRONT, layer);
+        visit_section(&walk, SECTION_LAYER, layer);
+        visit_section(&walk, SECTION_MTP_BACK, layer);
     }
     return walk.status;
 }
 
 bool layout_is_expert(const char *name) {
-    return strstr(name, EXPERT_PLACE) != NULL;
+    return strstr(name, EXPERT_INFIX) != NULL;
 }
 
 const char *layout_kind_name(enum layout_kind kind) {
     static const char *const names[LAYOUT_KIND_COUNT] = {
-        [LAYOUT_EMBEDDING] = "embedding", [LAYOUT_ATTENTION] = "attention",
-        [LAYOUT_DENSE] = "dense MLP",     [LAYOUT_ROUTER] = "router",
-        [LAYOUT_EXPERT] = "experts",      [LAYOUT_SHARED] = "shared experts",
-        [LAYOUT_NORM] = "norms",          [LAYOUT_HEAD] = "head",
-        [LAYOUT_JOIN] = "MTP projection",
+        [LAYOUT_EMBEDDING] = "embedding",
+        [LAYOUT_ATTENTION] = "attention",
+        [LAYOUT_DENSE] = "dense MLP",
+        [LAYOUT_ROUTER] = "router",
+        [LAYOUT_EXPERT] = "experts",
+        [LAYOUT_SHARED] = "shared experts",
+        [LAYOUT_NORM] = "norms",
+        [LAYOUT_HEAD] = "head",
+        [LAYOUT_MTP_PROJECTION] = "MTP projection",
     };
     return names[kind];
 }

@@ -55,7 +55,7 @@ enum layout_kind {
     LAYOUT_SHARED,
     LAYOUT_NORM,
     LAYOUT_HEAD,
-    LAYOUT_JOIN, /* an MTP layer's eh_proj */
+    LAYOUT_MTP_PROJECTION, /* an MTP layer's eh_proj */
     LAYOUT_KIND_COUNT
 };
 
@@ -80,8 +80,8 @@ struct layout_tensor {
 /* Called for each tensor. The visit stops at the first error and returns it. */
 typedef enum status layout_visit(void *context, const struct layout_tensor *tensor,
                                  struct error *error);
-enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
-                        struct error *error);
+enum status layout_for_each(const struct shape *shape, layout_visit *visit, void *context,
+                            struct error *error);
 
 /* Writes a tensor's name in the checkpoint. `layer` is ignored for tensors outside the layers, and
  * `expert` for all but routed experts. */

@@ -119,7 +119,8 @@ static void make_rows(const struct writer *writer, const struct layout_tensor *t
             deviation = 1;
         else if (tensor->kind == LAYOUT_HEAD)
             deviation = 2.5f * width;
-        else if (tensor->kind != LAYOUT_JOIN) /* uneven rows, so that quantization blocks differ */
+        else if (tensor->kind !=
+                 LAYOUT_MTP_PROJECTION) /* uneven rows, so that quantization blocks differ */
             deviation =
                 gain_of(source) * width * expf(0.35f * random_checkpoint_normal_at(~key, row));
         fill_row(key, row, columns, mean, deviation, writer->rows + i * columns);
@@ -326,7 +327,7 @@ static enum status random_checkpoint_prepare(struct writer *writer, struct error
     if (writer->shards > SHARDS_MAX)
         return error_set(error, STATUS_INVALID, "shards: expected at most %d, found %u", SHARDS_MAX,
                          writer->shards);
-    status = layout_each(&writer->shape, plan_tensor, writer, error);
+    status = layout_for_each(&writer->shape, plan_tensor, writer, error);
     if (status != STATUS_OK) return status;
     uint64_t before = 0;
     for (size_t i = 0; i < writer->part_count; i++) {

@@ -161,7 +161,7 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     struct draw draw = {.shape = shape};
     size_t bytes = 0;
     check(shape->mtp_layers == 0);
-    enum status status = layout_each(shape, random_tensors_visit, &draw, error);
+    enum status status = layout_for_each(shape, random_tensors_visit, &draw, error);
     if (status != STATUS_OK) return status;
     for (int kind = 0; kind < KIND_COUNT; kind++)
         bytes = random_tensors_place(&draw.regions[kind], bytes);
@@ -174,7 +174,7 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     check(draw.tensors && draw.names);
     draw.tensor_count = 0;
     random_tensors_fill_all(&draw);
-    status = layout_each(shape, random_tensors_visit, &draw, error);
+    status = layout_for_each(shape, random_tensors_visit, &draw, error);
     check(status == STATUS_OK); /* the first walk succeeded */
     struct checkpoint_memory memory = {.map = {draw.base, bytes},
                                        .names = draw.names,

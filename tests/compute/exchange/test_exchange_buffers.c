@@ -73,7 +73,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
                                                         .group_experts = group_experts}};
     struct error error;
     if (exchange_buffers_open(&ranks, &error) != STATUS_OK) fail_msg("%s", error.text);
-    assert_true(exchange_buffers_sum_groups(&ranks) == (group_experts != 0));
+    assert_true(exchange_buffers_sums_groups(&ranks) == (group_experts != 0));
     assert_true(ranks.in_bytes >=
                 dispatch_pack_rows_offset(TOKENS, TOKENS * SLOTS, group_experts) + TOKENS * ROW);
     assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);

@@ -51,7 +51,7 @@ static struct bytes v3_config(void) {
 TEST(deepseek_v3_adds_up) {
     struct shape shape = shape_of(v3_config());
     struct totals totals = {.wanted = "model.layers.60.mlp.experts.255.down_proj.weight"};
-    assert_int_equal(layout_each(&shape, add, &totals, NULL), STATUS_OK);
+    assert_int_equal(layout_for_each(&shape, add, &totals, NULL), STATUS_OK);
     assert_true(totals.main > 670900000000 && totals.main < 671100000000);
     assert_true(totals.mtp > 11450000000 && totals.mtp < 11650000000);
     assert_int_equal(totals.optional, 2);
@@ -87,7 +87,7 @@ static const char *const small_names[] = {
 
 static bool lists(const struct shape *shape, const char *name) {
     struct totals totals = {.wanted = name};
-    assert_int_equal(layout_each(shape, add, &totals, NULL), STATUS_OK);
+    assert_int_equal(layout_for_each(shape, add, &totals, NULL), STATUS_OK);
     return totals.found.name[0] != '\0';
 }
 
@@ -128,6 +128,6 @@ static enum status stop_at_third(void *context, const struct layout_tensor *tens
 TEST(a_visitor_may_stop) {
     struct shape shape = shape_of(CONFIG_BASE);
     int calls = 0;
-    assert_int_equal(layout_each(&shape, stop_at_third, &calls, NULL), STATUS_FULL);
+    assert_int_equal(layout_for_each(&shape, stop_at_third, &calls, NULL), STATUS_FULL);
     assert_int_equal(calls, 3);
 }

@@ -51,7 +51,7 @@ TEST(every_tensor_is_there) {
         struct checkpoint *checkpoint;
         struct error error = {""};
         assert_int_equal(random_tensors_open(&shape, &checkpoint, &error), STATUS_OK);
-        assert_int_equal(layout_each(&shape, find, checkpoint, &error), STATUS_OK);
+        assert_int_equal(layout_for_each(&shape, find, checkpoint, &error), STATUS_OK);
         assert_false(checkpoint_has_mtp(checkpoint));
         checkpoint_close(checkpoint);
     }

@@ -6,7 +6,7 @@
  *
  * FATHOM_SEEDS="first count" asks for other seeds than the few of each test run, and
  * FATHOM_FLEET=whole for the published fleet in the place of the shrunken one (minutes a seed).
- * tests/simulate/simulator_seeds.py lives many at a time and adds up what they print (./dev twin-seeds).
+ * tests/simulate/twin_seeds.py lives many at a time and adds up what they print (./dev twin-seeds).
  */
 #include "simulate/simulator/simulator.h"
 
@@ -170,7 +170,7 @@ static void live_under_one(const struct simulator_fleet *plain, uint64_t seed, u
     forget(&without);
 }
 
-/* Lines that tests/simulate/simulator_seeds.py reads. */
+/* Lines that tests/simulate/twin_seeds.py reads. */
 static void report_sum(void) {
     print_message("# sum runs %llu asked %llu answered %llu refused %llu records %llu\n",
                   (unsigned long long)sum.runs, (unsigned long long)sum.asked,
