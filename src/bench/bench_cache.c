@@ -112,7 +112,7 @@ static enum status bench_cache_open_store(const struct cache_bench *bench, uint6
                                                      : KV_IO_AUTO,
     };
     enum status status = kv_store_open(&options, store_out, error);
-    if (status || kv_store_look(*store_out).on_disk) return status;
+    if (status || kv_store_get_stats(*store_out).on_disk) return status;
     close_store(*store_out); /* it has logged why */
     return error_set(error, STATUS_INVALID, "%s: a KV storage cannot use it; name another --dir",
                      bench->directory);
@@ -128,13 +128,13 @@ static double bench_cache_write_blocks(const struct cache_bench *bench, struct k
                                        uint32_t round, const char *memory) {
     double begun = machine_limits_now();
     for (uint32_t i = 0; i < bench->blocks; i++) {
-        struct kv_put_ask ask = {.key = bench_cache_key_of(round, i),
-                                 .position = i,
-                                 .block = memory + i % SOURCE_BLOCKS * bench->block_bytes};
+        struct kv_put_request ask = {.key = bench_cache_key_of(round, i),
+                                     .position = i,
+                                     .block = memory + i % SOURCE_BLOCKS * bench->block_bytes};
         while (kv_store_put(store, &ask) == KV_PUT_FULL)
             bench_cache_wait_a_moment();
     }
-    kv_store_settle(store);
+    kv_store_flush(store);
     return machine_limits_now() - begun;
 }
 
@@ -152,7 +152,7 @@ static double bench_cache_read_blocks(const struct cache_bench *bench, struct kv
             keys[i] = bench_cache_key_of(round, first + i);
             blocks[i] = memory + i * bench->block_bytes;
         }
-        struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
+        struct kv_load_request ask = {.keys = keys, .blocks = blocks, .count = count};
         struct kv_load *load = kv_store_load(store, &ask);
         check(load);
         loaded += kv_store_load_wait(load, UINT32_MAX, INT64_MAX).blocks;
@@ -182,7 +182,7 @@ static enum status keep_blocks(const struct cache_bench *bench, struct error *er
     char to[500];
     format_text(to, sizeof to, "%s/%s", bench->values.dir, bench->values.keep);
     if (rename(bench->directory, to) == 0) return STATUS_OK;
-    return error_set(error, STATUS_IO, "%s: cannot be put there: %s", to, strerror(errno));
+    return error_set(error, STATUS_IO, "%s: cannot move the blocks there: %s", to, strerror(errno));
 }
 
 static enum status measure_store(struct cache_bench *bench, uint32_t round, struct error *error) {
@@ -202,12 +202,12 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
         bench->write[round] = bytes / bench_cache_write_blocks(bench, store, round, memory);
         double seconds = bench_cache_read_blocks(bench, store, round, memory, run);
         bench->read[round] = seconds > 0 ? bytes / seconds : 0;
-        struct kv_store_stats stats = kv_store_look(store);
+        struct kv_store_stats stats = kv_store_get_stats(store);
         bench->io = stats.io;
         close_store(store);
         if (seconds <= 0)
-            status =
-                error_set(error, STATUS_CORRUPT, "%s: not every block came back", bench->directory);
+            status = error_set(error, STATUS_CORRUPT, "%s: some blocks could not be loaded",
+                               bench->directory);
         bool kept = bench->values.keep && round + 1 == bench->values.rounds;
         enum status cleared =
             kept ? keep_blocks(bench, error) : bench_cache_clear(bench->directory, error);
@@ -292,7 +292,7 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
     }
     free(memory);
     if (status) return status;
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     bench->open_s = (double)stats.open_ns * 1e-9;
     bench->index_found = stats.blocks;
     close_store(store);

@@ -323,7 +323,7 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
 }
 
 static void say_storage(const struct unit_side *side, struct kv_store *store) {
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     if (!stats.on_disk) {
         bool keeps = side->values->kv_host > 0;
         log_say(LOG_INFO, "storage",

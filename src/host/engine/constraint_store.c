@@ -405,7 +405,7 @@ struct constrained_lender constraint_store_lender(struct constraint_store *store
                                        constraint_store_give_back};
 }
 
-struct constraint_store_counts constraint_store_look(struct constraint_store *store) {
+struct constraint_store_counts constraint_store_get_counts(struct constraint_store *store) {
     pthread_mutex_lock(&store->lock);
     struct constraint_store_counts counts = store->counts;
     counts.lent_bytes = constraint_store_share_of(store, NULL, false).bytes;

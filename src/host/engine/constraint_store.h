@@ -52,4 +52,4 @@ struct constraint_store_counts {
     uint32_t kept;                    /* in memory */
     size_t lent_bytes;                /* of those with loans */
 };
-struct constraint_store_counts constraint_store_look(struct constraint_store *store);
+struct constraint_store_counts constraint_store_get_counts(struct constraint_store *store);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "host/engine/constraint_store.h"
 #include "host/process/lazy_memory.h"
+#include "host/process/timed_wait.h"
 
 #define THREADS 2
 #define SLOW_NS 1000000 /* cost of a slow mask; many other masks fit into that time of a step */
@@ -423,8 +424,7 @@ static bool grammar_mask_worker_has_changes(const struct grammar_mask_worker *gr
 }
 
 static void wait_for_changes(struct grammar_mask_worker *grammar_mask_worker) {
-    int64_t until_ns = clock_now_ns() + GRAMMAR_MASK_WORKER_IDLE_NS;
-    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    const struct timespec until = timed_wait_deadline(GRAMMAR_MASK_WORKER_IDLE_NS);
     while (!grammar_mask_worker_has_changes(grammar_mask_worker) &&
            pthread_cond_timedwait(&grammar_mask_worker->done, &grammar_mask_worker->lock, &until) ==
                0) {
@@ -457,11 +457,11 @@ struct engine_masks grammar_mask_worker_masks(struct grammar_mask_worker *gramma
 }
 
 struct grammar_mask_worker_counts
-grammar_mask_worker_look(struct grammar_mask_worker *grammar_mask_worker) {
+grammar_mask_worker_get_counts(struct grammar_mask_worker *grammar_mask_worker) {
     pthread_mutex_lock(&grammar_mask_worker->lock);
     struct grammar_mask_worker_counts counts = grammar_mask_worker->counts;
     pthread_mutex_unlock(&grammar_mask_worker->lock);
-    struct constraint_store_counts store = constraint_store_look(grammar_mask_worker->store);
+    struct constraint_store_counts store = constraint_store_get_counts(grammar_mask_worker->store);
     counts.compiled = store.compiled;
     counts.found = store.found;
     return counts;
@@ -509,15 +509,10 @@ static enum status grammar_mask_worker_take_memory(struct grammar_mask_worker *g
     return STATUS_OK;
 }
 
-/* Waits on `done` use the monotonic clock. */
 static void open_lock(struct grammar_mask_worker *grammar_mask_worker) {
-    pthread_condattr_t attributes;
     pthread_mutex_init(&grammar_mask_worker->lock, NULL);
     pthread_cond_init(&grammar_mask_worker->waits, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&grammar_mask_worker->done, &attributes);
-    pthread_condattr_destroy(&attributes);
+    timed_wait_open(&grammar_mask_worker->done);
 }
 
 enum status grammar_mask_worker_open(const struct grammar_mask_worker_options *options,

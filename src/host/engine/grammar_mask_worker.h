@@ -43,4 +43,4 @@ struct grammar_mask_worker_counts {
     uint64_t compiled, found;
 };
 struct grammar_mask_worker_counts
-grammar_mask_worker_look(struct grammar_mask_worker *grammar_mask_worker);
+grammar_mask_worker_get_counts(struct grammar_mask_worker *grammar_mask_worker);

@@ -531,7 +531,7 @@ void kv_files_scan(struct kv_files *files, enum kv_scan how,
         if (segment->sidecar < 0) open_sidecar(files, segment); /* it may be created later */
         read_sidecar(files, i, listener);
         kv_files_measure(segment);
-        bool mend = how == KV_SCAN_MEND && !mended && lacks_entries(segment);
+        bool mend = how == KV_SCAN_REPAIR && !mended && lacks_entries(segment);
         if (how == KV_SCAN_RECOVER || mend) mended = recover(files, i, listener);
     }
 }
@@ -618,7 +618,7 @@ enum status kv_files_begin(struct kv_files *files, uint32_t slot_count, bool ado
     if (adopt_first && kv_files_adopt(files, segment_out)) return STATUS_OK;
     uint32_t index = kv_files_free_place(files);
     if (index == KV_SEGMENT_NONE || getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
-        return error_set(error, STATUS_FULL, "%.300s: has %d segments, and takes no more",
+        return error_set(error, STATUS_FULL, "%.300s: has %d segments, which is the limit",
                          files->path, KV_SEGMENTS_MAX);
     struct kv_segment *segment = new_segment(files, index, id, slot_count);
     if (!segment) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");

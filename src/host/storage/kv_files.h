@@ -68,9 +68,9 @@ enum status kv_files_open(struct kv_files *files, const char *directory,
 void kv_files_close(struct kv_files *files);
 
 enum kv_scan {
-    KV_SCAN_LOOK,    /* changes no file */
-    KV_SCAN_MEND,    /* rewrites one missing or damaged sidecar */
-    KV_SCAN_RECOVER, /* rewrites all of them, and reads slots after a sidecar's last entry */
+    KV_SCAN_READ_ONLY, /* changes no file */
+    KV_SCAN_REPAIR,    /* rewrites one missing or damaged sidecar */
+    KV_SCAN_RECOVER,   /* rewrites all of them, and reads slots after a sidecar's last entry */
 };
 
 /* Finds new and removed segments, and reads new entries of sidecars. Files of a segment are not

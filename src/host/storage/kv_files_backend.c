@@ -155,7 +155,7 @@ static void files_start(struct kv_backend *backend) {
 static void files_list(struct kv_backend *backend, bool again) {
     struct files_backend *own = files_of(backend);
     if (again) own->files.scanned_ns = -1;
-    kv_files_scan(&own->files, KV_SCAN_MEND, &own->listener);
+    kv_files_scan(&own->files, KV_SCAN_REPAIR, &own->listener);
     uint32_t active = own->active;
     if (active != KV_SEGMENT_NONE && own->files.segments[active]->stopped) leave_lost(own, active);
 }

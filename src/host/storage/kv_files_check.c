@@ -14,7 +14,7 @@
 #include "host/storage/kv_files.h"
 #include "host/storage/kv_files_others.h"
 
-struct looked { /* the inspection of one folder */
+struct inspection { /* of one folder */
     struct kv_files files;
     struct kv_check check;
     const struct kv_check_listener *listener;
@@ -27,16 +27,17 @@ static void ignore_gone(void *context, uint32_t segment) {
 }
 static const struct kv_backend_listener ignores_all = {.entry = ignore_entry, .gone = ignore_gone};
 
-static void say_damage(struct looked *looked, const char *format, ...)
+static void report_damage(struct inspection *inspection, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void say_damage(struct looked *looked, const char *format, ...) {
+static void report_damage(struct inspection *inspection, const char *format, ...) {
     char line[400];
     va_list arguments;
     va_start(arguments, format);
     format_va(line, sizeof line, format, arguments);
     va_end(arguments);
-    looked->check.damaged++;
-    if (looked->listener->damage) looked->listener->damage(looked->listener->context, line);
+    inspection->check.damaged++;
+    if (inspection->listener->damage)
+        inspection->listener->damage(inspection->listener->context, line);
 }
 
 /* Calls `each` for the names in a folder or directory, in any order, and closes it. */
@@ -91,56 +92,56 @@ static bool known_name(const struct kv_files *files, const char *name) {
     return false;
 }
 
-static void look_at_name(void *context, const char *name) {
-    struct looked *looked = context;
-    if (!kv_files_check_ends_with(name, ".kv") || known_name(&looked->files, name)) return;
-    int file = own_file_openat(looked->files.folder, name, O_RDONLY, 0);
-    say_damage(looked, "%s/%.100s: is no segment: %s", looked->files.path, name,
-               file < 0 ? own_file_why(errno) : "damaged head");
+static void inspect_name(void *context, const char *name) {
+    struct inspection *inspection = context;
+    if (!kv_files_check_ends_with(name, ".kv") || known_name(&inspection->files, name)) return;
+    int file = own_file_openat(inspection->files.folder, name, O_RDONLY, 0);
+    report_damage(inspection, "%s/%.100s: is no segment: %s", inspection->files.path, name,
+                  file < 0 ? own_file_why(errno) : "damaged head");
     if (file >= 0) close(file);
 }
 
 /* ---- slots ---- */
 
 /* Returns a description of the block's damage, or NULL if the block is sound. */
-static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
-                                 size_t text_bytes) {
-    struct kv_files *files = &looked->files;
-    int failure = kv_files_read(files, segment, slot, 0, looked->block, files->block_bytes);
+static const char *block_damage(struct inspection *inspection, uint32_t segment, uint32_t slot,
+                                char *text, size_t text_bytes) {
+    struct kv_files *files = &inspection->files;
+    int failure = kv_files_read(files, segment, slot, 0, inspection->block, files->block_bytes);
     if (failure) {
         format_text(text, text_bytes, "cannot be read: %s", strerror(failure));
         return text;
     }
-    enum store_flaw flaw = store_format_verify(looked->block, &files->format, NULL);
+    enum store_flaw flaw = store_format_verify(inspection->block, &files->format, NULL);
     if (flaw != STORE_SOUND) return store_format_flaw_name(flaw);
     for (uint32_t i = 0; i < files->format.slice_count; i++) {
-        const char *slice = looked->block + STORE_PAGE_BYTES + i * files->slice_bytes;
-        if (store_format_slice_sound(looked->block, slice, &files->format, i)) continue;
+        const char *slice = inspection->block + STORE_PAGE_BYTES + i * files->slice_bytes;
+        if (store_format_slice_sound(inspection->block, slice, &files->format, i)) continue;
         format_text(text, text_bytes, "slice %u is damaged", i);
         return text;
     }
     return NULL;
 }
 
-static void look_at_slots(struct looked *looked, uint32_t index) {
-    struct kv_segment *segment = looked->files.segments[index];
+static void inspect_slots(struct inspection *inspection, uint32_t index) {
+    struct kv_segment *segment = inspection->files.segments[index];
     struct stat about;
     char text[200];
     if (fstat(segment->data, &about)) about.st_size = 0;
     for (uint32_t slot = 0; slot < segment->slot_count; slot++) {
         bool known = segment->slots[slot] == KV_SLOT_BLOCK;
-        uint64_t end = store_format_slot_offset(looked->files.block_bytes, slot + 1);
+        uint64_t end = store_format_slot_offset(inspection->files.block_bytes, slot + 1);
         if (segment->slots[slot] == KV_SLOT_DEAD) continue;
         if (!known && end > (uint64_t)about.st_size) break;
-        const char *flaw = flaw_of_block(looked, index, slot, text, sizeof text);
+        const char *flaw = block_damage(inspection, index, slot, text, sizeof text);
         bool empty = flaw == store_format_flaw_name(STORE_EMPTY);
         if (!flaw)
-            looked->check.sound++;
+            inspection->check.sound++;
         else if (known)
-            say_damage(looked, "%s/%016llx.kv: slot %u: %s", looked->files.path,
-                       (unsigned long long)segment->id, slot, flaw);
+            report_damage(inspection, "%s/%016llx.kv: slot %u: %s", inspection->files.path,
+                          (unsigned long long)segment->id, slot, flaw);
         else
-            looked->check.unfinished += !empty;
+            inspection->check.unfinished += !empty;
         if (empty && !known && slot >= segment->next_slot) break; /* slots are filled in order */
     }
 }
@@ -153,9 +154,9 @@ static bool written_to(const struct kv_segment *segment) {
     return false;
 }
 
-static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
-    const struct kv_segment *segment = looked->files.segments[index];
-    struct kv_check *check = &looked->check;
+static void inspect_segment(struct inspection *inspection, uint32_t index, bool deep) {
+    const struct kv_segment *segment = inspection->files.segments[index];
+    struct kv_check *check = &inspection->check;
     check->segments++;
     check->bytes += segment->bytes;
     check->writers += written_to(segment);
@@ -164,37 +165,37 @@ static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
         check->retired += segment->slots[slot] == KV_SLOT_DEAD;
     }
     if (segment->sidecar < 0 || segment->damaged_entries)
-        say_damage(looked, "%s/%016llx.idx: %s", looked->files.path,
-                   (unsigned long long)segment->id,
-                   segment->sidecar < 0 ? "is missing" : "is damaged");
-    if (deep) look_at_slots(looked, index);
+        report_damage(inspection, "%s/%016llx.idx: %s", inspection->files.path,
+                      (unsigned long long)segment->id,
+                      segment->sidecar < 0 ? "is missing" : "is damaged");
+    if (deep) inspect_slots(inspection, index);
 }
 
-static enum status kv_files_check_look_at_folder(const char *directory, const char *name, bool deep,
-                                                 const struct kv_check_listener *listener,
-                                                 struct kv_check *out, struct error *error) {
-    struct looked looked = {.listener = listener};
+static enum status inspect_folder(const char *directory, const char *name, bool deep,
+                                  const struct kv_check_listener *listener, struct kv_check *out,
+                                  struct error *error) {
+    struct inspection inspection = {.listener = listener};
     struct kv_format format;
     if (!store_format_parse_folder(name, &format)) return STATUS_OK;
-    format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
+    format_text(inspection.check.folder, sizeof inspection.check.folder, "%s", name);
     enum status status =
-        kv_files_open(&looked.files, directory, &format, NULL, is_guarded(), error);
+        kv_files_open(&inspection.files, directory, &format, NULL, is_guarded(), error);
     if (status) return status;
-    looked.check.block_bytes = looked.files.block_bytes;
-    looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
-    if (!looked.block)
+    inspection.check.block_bytes = inspection.files.block_bytes;
+    inspection.block = aligned_alloc(STORE_PAGE_BYTES, inspection.files.block_bytes);
+    if (!inspection.block)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a block of %zu bytes",
-                           looked.files.block_bytes);
+                           inspection.files.block_bytes);
     if (!status) {
-        kv_files_scan(&looked.files, KV_SCAN_LOOK, &ignores_all);
-        for_files(&looked.files, look_at_name, &looked);
-        for (uint32_t i = 0; i < looked.files.segment_count; i++)
-            if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
-        if (listener->folder) listener->folder(listener->context, &looked.check);
-        *out = looked.check;
+        kv_files_scan(&inspection.files, KV_SCAN_READ_ONLY, &ignores_all);
+        for_files(&inspection.files, inspect_name, &inspection);
+        for (uint32_t i = 0; i < inspection.files.segment_count; i++)
+            if (inspection.files.segments[i]) inspect_segment(&inspection, i, deep);
+        if (listener->folder) listener->folder(listener->context, &inspection.check);
+        *out = inspection.check;
     }
-    free(looked.block);
-    kv_files_close(&looked.files);
+    free(inspection.block);
+    kv_files_close(&inspection.files);
     return status;
 }
 
@@ -207,11 +208,11 @@ struct walk {
     struct error *error;
 };
 
-static void kv_files_check_look_at(void *context, const char *name) {
+static void add_folder(void *context, const char *name) {
     struct walk *walk = context;
     struct kv_check one = {.segments = 0}, *total = &walk->total;
-    enum status status = kv_files_check_look_at_folder(walk->directory, name, walk->deep,
-                                                       walk->listener, &one, walk->error);
+    enum status status =
+        inspect_folder(walk->directory, name, walk->deep, walk->listener, &one, walk->error);
     if (status) walk->status = status;
     total->segments += one.segments;
     total->bytes += one.bytes;
@@ -230,7 +231,7 @@ enum status kv_files_check(const char *directory, bool deep,
     DIR *names;
     enum status status = kv_files_check_open_directory(directory, &names, error);
     if (status) return status;
-    for_names(names, kv_files_check_look_at, &walk);
+    for_names(names, add_folder, &walk);
     if (!walk.status) *total_out = walk.total;
     return walk.status;
 }
@@ -269,7 +270,7 @@ static void sweep_folder(void *context, const char *name) {
         sweep->status = status;
         return;
     }
-    kv_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
+    kv_files_scan(&files, KV_SCAN_READ_ONLY, &ignores_all);
     for_files(&files, sweep_name, &files);
     kv_files_close(&files);
 }
@@ -282,6 +283,11 @@ enum status kv_files_check_shrink(const char *directory, uint64_t bytes, uint64_
     enum status status = kv_files_check_open_directory(directory, &names, error);
     if (status) return status;
     int at = dup(dirfd(names));
+    if (at < 0) {
+        closedir(names);
+        return error_set(error, STATUS_IO, "%.300s: cannot open this directory again: %s",
+                         directory, strerror(errno));
+    }
     for_names(names, sweep_folder, &sweep);
     if (!sweep.status) {
         while (kv_files_others_bytes(at, ".", NULL) > bytes &&
@@ -290,6 +296,6 @@ enum status kv_files_check_shrink(const char *directory, uint64_t bytes, uint64_
         *removed_out = removed;
         *left_out = kv_files_others_bytes(at, ".", NULL);
     }
-    if (at >= 0) close(at);
+    close(at);
     return sweep.status;
 }

@@ -131,7 +131,7 @@ static enum status open_ring(struct kv_io *io, struct error *error) {
         if (result == 0) return STATUS_OK;
         io_uring_queue_exit(&io->ring);
     }
-    return error_set(error, STATUS_UNSUPPORTED, "the kernel gives no io_uring: %s",
+    return error_set(error, STATUS_UNSUPPORTED, "the kernel does not provide io_uring: %s",
                      strerror(-result));
 }
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/heartbeat.h"
 #include "contract/record_kv.h"
+#include "host/process/timed_wait.h"
 #include "host/wire/record_queue.h"
 #include "serving/cache/block_key.h"
 
@@ -57,15 +58,6 @@ struct kv_host_cache {
     struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] */
 };
 
-/* Timed waits on `given` use the monotonic clock. */
-static void kv_host_cache_open_given(struct kv_host_cache *host_cache) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&host_cache->given, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 enum status kv_host_cache_open(const struct kv_store_options *options, const struct kv_pages *pages,
                                struct kv_host_cache **host_cache_out, struct error *error) {
     struct kv_store_options own = *options;
@@ -77,7 +69,7 @@ enum status kv_host_cache_open(const struct kv_store_options *options, const str
     host_cache->answers.bytes_max = SIZE_MAX;
     host_cache->slots = calloc(LIMIT_UNIT_REQUESTS, sizeof *host_cache->slots);
     pthread_mutex_init(&host_cache->lock, NULL);
-    kv_host_cache_open_given(host_cache);
+    timed_wait_open(&host_cache->given);
     enum status status = host_cache->event < 0 || !host_cache->slots
                              ? error_set(error, STATUS_IO, "no eventfd, or no memory")
                              : kv_store_open(&own, &host_cache->store, error);
@@ -185,7 +177,7 @@ static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t
 static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_host_cache *host_cache = loading->host_cache;
-    struct kv_load_state state = kv_store_load_look(load);
+    struct kv_load_state state = kv_store_load_get_state(load);
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
     struct request_id request = loading->request;
     uint32_t rank = loading->rank;
@@ -203,10 +195,10 @@ static void loaded(void *context, struct kv_load *load) {
 
 /* The load may end before kv_store_load returns its handle. So it begins with the lock held, and
  * `loaded` waits for the lock. */
-static bool start_load(struct loading *loading, const struct kv_load_ask *ask) {
+static bool start_load(struct loading *loading, const struct kv_load_request *request) {
     struct kv_host_cache *host_cache = loading->host_cache;
     pthread_mutex_lock(&host_cache->lock);
-    loading->load = kv_store_load(host_cache->store, ask);
+    loading->load = kv_store_load(host_cache->store, request);
     bool begun = loading->load != NULL;
     if (begun && loading->in_step) {
         host_cache->slots[loading->slot] =
@@ -263,14 +255,13 @@ static void wait_given(struct kv_host_cache *host_cache, const struct slot_load 
     int64_t for_ns;
     while ((slot->state == SLOT_EMPTY || slot->state == SLOT_TAKEN) &&
            (for_ns = look_ns(until_ns))) {
-        int64_t end_ns = clock_now_ns() + for_ns;
-        const struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
+        const struct timespec end = timed_wait_deadline(for_ns);
         pthread_cond_timedwait(&host_cache->given, &host_cache->lock, &end);
     }
 }
 
 static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t until_ns) {
-    struct kv_load_state state = kv_store_load_look(loading->load);
+    struct kv_load_state state = kv_store_load_get_state(loading->load);
     int64_t for_ns;
     while (!state.done && state.slices < slices && (for_ns = look_ns(until_ns)))
         state = kv_store_load_wait(loading->load, slices, for_ns);
@@ -318,11 +309,11 @@ static void kv_host_cache_begin_load(struct kv_host_cache *host_cache,
     if (filled) memcpy(filled, pages, count * sizeof *filled);
     for (uint32_t i = 0; blocks && i < count; i++)
         blocks[i] = kv_host_cache_block_of(host_cache, pages[i]);
-    struct kv_load_ask ask = {.keys = kv_load_keys(record),
-                              .blocks = blocks,
-                              .count = count,
-                              .done = loaded,
-                              .context = loading};
+    struct kv_load_request request = {.keys = kv_load_keys(record),
+                                      .blocks = blocks,
+                                      .count = count,
+                                      .done = loaded,
+                                      .context = loading};
     if (loading)
         *loading = (struct loading){.host_cache = host_cache,
                                     .request = record->request,
@@ -332,7 +323,7 @@ static void kv_host_cache_begin_load(struct kv_host_cache *host_cache,
                                     .in_step = record->in_step,
                                     .pages = filled};
     check(record->slot < LIMIT_UNIT_REQUESTS);
-    if (!blocks || !loading || !filled || !start_load(loading, &ask)) {
+    if (!blocks || !loading || !filled || !start_load(loading, &request)) {
         end_unbegun(host_cache, record);
         free(loading);
         free(filled);
@@ -371,15 +362,15 @@ static void kv_host_cache_keep(struct kv_host_cache *host_cache,
     uint32_t ours = 1; /* the caller's reference, and those of blocks that are not taken */
     for (uint32_t i = 0; i < record->block_count; i++) {
         kv_pages_take(host_cache->pages, pages[i].index, 0, host_cache->pages->format.slice_count);
-        struct kv_put_ask ask = {.key = keys[i + 1],
-                                 .parent = keys[i],
-                                 .position = record->first_block + i,
-                                 .block = kv_host_cache_block_of(host_cache, pages[i]),
-                                 .copied = copied,
-                                 .context = keeping};
-        enum kv_put_answer reported = kv_store_put(host_cache->store, &ask);
-        if (reported == KV_PUT_TAKEN) continue;
-        keeping->dropped += reported == KV_PUT_FULL;
+        struct kv_put_request request = {.key = keys[i + 1],
+                                         .parent = keys[i],
+                                         .position = record->first_block + i,
+                                         .block = kv_host_cache_block_of(host_cache, pages[i]),
+                                         .copied = copied,
+                                         .context = keeping};
+        enum kv_put_result result = kv_store_put(host_cache->store, &request);
+        if (result == KV_PUT_QUEUED) continue;
+        keeping->dropped += result == KV_PUT_FULL;
         ours++;
     }
     fewer(keeping, ours);

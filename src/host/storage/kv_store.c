@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tasks and frames of the KV store, and the functions that other threads call.
+ * The KV store's pools of I/O tasks and host-memory frames, and most of the functions that other
+ * threads call.
  */
 #include "host/storage/kv_store.h"
 
 #include <unistd.h>
 
 #include "base/format.h"
+#include "host/process/timed_wait.h"
 #include "host/storage/kv_files_backend.h"
 #include "host/storage/kv_store_state.h"
 
-void kv_store_say(const void *context, enum log_level level, const char *format, ...) {
+void kv_store_log(const void *context, enum log_level level, const char *format, ...) {
     const struct kv_store *store = context;
     char line[600];
     va_list arguments;
@@ -23,25 +25,13 @@ void kv_store_say(const void *context, enum log_level level, const char *format,
     va_end(arguments);
 }
 
-struct timespec kv_store_wall_time(int64_t after_ns) {
-    struct timespec at;
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += after_ns / 1000000000;
-    at.tv_nsec += after_ns % 1000000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 void kv_store_wake(const struct kv_store *store) {
     uint64_t one = 1;
     ssize_t written = write(store->event, &one, sizeof one);
-    (void)written; /* fails only if the thread is to wake already */
+    (void)written; /* fails only if a wake-up is already pending */
 }
 
-struct kv_task *kv_store_task(struct kv_store *store, enum kv_task_kind kind) {
+struct kv_task *kv_store_take_task(struct kv_store *store, enum kv_task_kind kind) {
     if (store->free_task_count == 0) return NULL;
     struct kv_task *task = &store->tasks[store->free_task];
     store->free_task = task->next;
@@ -56,7 +46,7 @@ void kv_store_free_task(struct kv_store *store, struct kv_task *task) {
     store->free_task_count++;
 }
 
-/* Evicts a clean frame by the clock algorithm. Returns false if there is none. */
+/* Evicts a clean, unpinned frame, chosen by the clock algorithm. Returns false if there is none. */
 static bool evict_frame(struct kv_store *store) {
     for (uint32_t i = 0; i < 2 * store->frame_count; i++) {
         uint32_t index = store->hand;
@@ -64,13 +54,13 @@ static bool evict_frame(struct kv_store *store) {
         store->hand = (store->hand + 1) % store->frame_count;
         if (frame->state != FRAME_CLEAN || frame->pins) continue;
         if (frame->recent && store->options.host_bytes) {
-            frame->recent = false;
+            frame->recent = false; /* its second chance */
             continue;
         }
         uint32_t block = frame->block;
         kv_store_free_frame(store, index);
         pthread_mutex_lock(&store->lock);
-        store_index_hold(&store->index, block, STORE_NONE);
+        store_index_set_frame(&store->index, block, STORE_NONE);
         pthread_mutex_unlock(&store->lock);
         return true;
     }
@@ -91,65 +81,66 @@ void kv_store_free_frame(struct kv_store *store, uint32_t index) {
     store->free_frame = index;
 }
 
-void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
-                   uint32_t slot, bool damaged) {
+void kv_store_drop_disk_copy(struct kv_store *store, const struct block_key *key, uint32_t segment,
+                             uint32_t slot, bool damaged) {
     if (damaged) store->backend->calls->retire(store->backend, segment, slot, key);
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, key);
     if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
         store->index.blocks[block].slot == slot)
-        store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+        store_index_set_disk(&store->index, block, STORE_NONE, STORE_NONE);
     store->stats.damaged += damaged;
     pthread_mutex_unlock(&store->lock);
 }
 
-/* ---- calls of other threads ---- */
+/* ---- called by other threads ---- */
 
 struct kv_found kv_store_find(struct kv_store *store, const struct block_key *keys,
                               uint32_t count) {
     struct kv_found found;
     pthread_mutex_lock(&store->lock);
-    found.blocks = store_index_leading(&store->index, keys, count, &found.host);
+    found.blocks = store_index_match_prefix(&store->index, keys, count, &found.host);
     pthread_mutex_unlock(&store->lock);
     return found;
 }
 
 void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
-    struct timespec until = kv_store_wall_time(ns_max);
+    struct timespec until = timed_wait_deadline(ns_max);
     pthread_mutex_lock(&store->lock);
-    uint64_t asked = ++store->refresh_asked;
+    uint64_t request_number = ++store->refresh_requested;
     pthread_mutex_unlock(&store->lock);
     kv_store_wake(store);
     pthread_mutex_lock(&store->lock);
-    while (store->refresh_done < asked)
+    while (store->refresh_done < request_number)
         if (pthread_cond_timedwait(&store->changed, &store->lock, &until)) break;
     pthread_mutex_unlock(&store->lock);
 }
 
-enum kv_put_answer kv_store_put(struct kv_store *store, const struct kv_put_ask *ask) {
-    enum kv_put_answer answer = KV_PUT_TAKEN;
+enum kv_put_result kv_store_put(struct kv_store *store, const struct kv_put_request *request) {
+    enum kv_put_result result = KV_PUT_QUEUED;
     pthread_mutex_lock(&store->lock);
-    bool off = store->writing == WRITING_OFF || !store->backend;
-    if (store_index_find(&store->index, &ask->key) != STORE_NONE)
-        answer = KV_PUT_KNOWN;
-    else if (store->keep_count + store->dirty_count >= store->keep_capacity || store->finishing ||
-             (off && !store->options.host_bytes))
-        answer = KV_PUT_FULL;
-    store->stats.dropped += answer == KV_PUT_FULL;
-    if (answer == KV_PUT_TAKEN)
-        store->keeps[(store->keep_first + store->keep_count++) % store->keep_capacity] = *ask;
+    bool no_disk_writes = store->writing == WRITING_OFF || !store->backend;
+    if (store_index_find(&store->index, &request->key) != STORE_NONE)
+        result = KV_PUT_ALREADY_STORED;
+    else if (store->pending_put_count + store->dirty_count >= store->pending_put_capacity ||
+             store->finishing || (no_disk_writes && !store->options.host_bytes))
+        result = KV_PUT_FULL;
+    store->stats.dropped += result == KV_PUT_FULL;
+    if (result == KV_PUT_QUEUED)
+        store->pending_puts[(store->pending_put_first + store->pending_put_count++) %
+                            store->pending_put_capacity] = *request;
     pthread_mutex_unlock(&store->lock);
-    if (answer == KV_PUT_TAKEN) kv_store_wake(store);
-    return answer;
+    if (result == KV_PUT_QUEUED) kv_store_wake(store);
+    return result;
 }
 
-void kv_store_settle(struct kv_store *store) {
+void kv_store_flush(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
-    uint64_t asked = ++store->settle_asked;
+    uint64_t request_number = ++store->flush_requested;
     pthread_mutex_unlock(&store->lock);
     kv_store_wake(store);
     pthread_mutex_lock(&store->lock);
-    while (store->settle_done < asked)
+    while (store->flush_done < request_number)
         pthread_cond_wait(&store->changed, &store->lock);
     pthread_mutex_unlock(&store->lock);
 }
@@ -158,8 +149,8 @@ bool kv_store_has_directory(const struct kv_store_options *options) {
     return options->directory && options->directory[0];
 }
 
-const struct kv_backend_calls *kv_store_backend_at(const char *location) {
-    return &kv_files_backend;
+const struct kv_backend_calls *kv_store_backend_at(const char *directory) {
+    return &kv_files_backend; /* there is only one backend so far */
 }
 
 enum status kv_store_check(const char *directory, bool deep,
@@ -181,7 +172,7 @@ bool kv_store_is_writable(struct kv_store *store) {
     return writable;
 }
 
-struct kv_store_stats kv_store_look(struct kv_store *store) {
+struct kv_store_stats kv_store_get_stats(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
     struct kv_store_stats stats = store->stats;
     stats.blocks = store->index.count;

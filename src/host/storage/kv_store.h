@@ -65,7 +65,7 @@ struct kv_found kv_store_find(struct kv_store *store, const struct block_key *ke
 /* Scans for blocks that other processes have written, and waits for that at most ns_max. */
 void kv_store_refresh(struct kv_store *store, int64_t ns_max);
 
-struct kv_load_ask {
+struct kv_load_request {
     const struct block_key *keys; /* [count]; copied */
     void *const *blocks;          /* [count] page-aligned blocks; written to until `done` */
     uint32_t count;
@@ -75,7 +75,7 @@ struct kv_load_ask {
 };
 
 /* Begins a load. Returns NULL if memory is out. */
-struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask);
+struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_request *request);
 
 struct kv_load_state {
     bool done;
@@ -85,7 +85,7 @@ struct kv_load_state {
     int64_t ns;      /* once done: duration of the load */
 };
 
-struct kv_load_state kv_store_load_look(struct kv_load *load);
+struct kv_load_state kv_store_load_get_state(struct kv_load *load);
 
 /* Waits until `slices` leading slices have arrived or the load is done, for at most ns_max. */
 struct kv_load_state kv_store_load_wait(struct kv_load *load, uint32_t slices, int64_t ns_max);
@@ -93,13 +93,13 @@ struct kv_load_state kv_store_load_wait(struct kv_load *load, uint32_t slices, i
 /* Waits until the load is done, and frees it. Must not be called from `done`. */
 void kv_store_load_end(struct kv_load *load);
 
-enum kv_put_answer {
-    KV_PUT_TAKEN, /* `copied` will be called */
-    KV_PUT_KNOWN, /* the block is stored already */
-    KV_PUT_FULL,  /* the write queue is full, or nothing can be stored */
+enum kv_put_result {
+    KV_PUT_QUEUED,         /* `copied` will be called */
+    KV_PUT_ALREADY_STORED, /* the block is stored already */
+    KV_PUT_FULL,           /* the write queue is full, or nothing can be stored */
 };
 
-struct kv_put_ask {
+struct kv_put_request {
     struct block_key key, parent;
     uint32_t position; /* number of blocks before it in its sequence */
     const void *block; /* a full block; read until `copied` */
@@ -110,10 +110,10 @@ struct kv_put_ask {
 };
 
 /* Queues a block to be stored. Thread-safe; does not block. */
-enum kv_put_answer kv_store_put(struct kv_store *store, const struct kv_put_ask *ask);
+enum kv_put_result kv_store_put(struct kv_store *store, const struct kv_put_request *request);
 
 /* Waits until all queued blocks are written or dropped, and the directory was scanned again. */
-void kv_store_settle(struct kv_store *store);
+void kv_store_flush(struct kv_store *store);
 
 struct kv_store_stats {
     uint64_t blocks, host_blocks, disk_blocks; /* stored now */
@@ -129,9 +129,9 @@ struct kv_store_stats {
     const char *io;  /* "io_uring", "threads", or "none" */
 };
 
-struct kv_store_stats kv_store_look(struct kv_store *store);
+struct kv_store_stats kv_store_get_stats(struct kv_store *store);
 
-/* False if writing is off, or the configured directory is not used. Cheaper than kv_store_look. */
+/* False if writing is off, or the configured directory is not used. Cheaper than kv_store_get_stats. */
 bool kv_store_is_writable(struct kv_store *store);
 
 /* The number of parts in which a load reads each block. A part has one or more layers' slices. */

@@ -9,34 +9,36 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/process/timed_wait.h"
 
 #define TASKS_FOR_WRITES 16 /* tasks that are reserved for writes */
 #define READ_SAVED_S 0.01   /* burst of the read rate limit */
 #define COPIES_AT_ONCE 64   /* copies from host memory before the thread does other work */
 
-struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask) {
+struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_request *request) {
     size_t parts = store->part_count;
-    struct kv_load *load = calloc(1, sizeof *load + ask->count * sizeof load->blocks[0] +
-                                         parts * sizeof *load->part_counts + ask->count * parts);
+    struct kv_load *load =
+        calloc(1, sizeof *load + request->count * sizeof load->blocks[0] +
+                      parts * sizeof *load->part_counts + request->count * parts);
     if (!load) return NULL;
     load->store = store;
-    load->done_call = ask->done;
-    load->context = ask->context;
+    load->done_call = request->done;
+    load->context = request->context;
     load->begun_ns = clock_now_ns();
-    load->count = ask->count;
-    load->part_counts = (uint32_t *)(void *)&load->blocks[ask->count];
+    load->count = request->count;
+    load->part_counts = (uint32_t *)(void *)&load->blocks[request->count];
     load->pieces = (uint8_t *)(load->part_counts + parts);
-    load->state.blocks = ask->count;
-    for (uint32_t i = 0; i < ask->count; i++) {
-        check((uintptr_t)ask->blocks[i] % STORE_PAGE_BYTES == 0);
-        load->blocks[i] = (struct kv_load_block){.key = ask->keys[i],
-                                                 .memory = ask->blocks[i],
+    load->state.blocks = request->count;
+    for (uint32_t i = 0; i < request->count; i++) {
+        check((uintptr_t)request->blocks[i] % STORE_PAGE_BYTES == 0);
+        load->blocks[i] = (struct kv_load_block){.key = request->keys[i],
+                                                 .memory = request->blocks[i],
                                                  .segment = STORE_NONE,
                                                  .frame = STORE_NONE};
     }
     pthread_mutex_lock(&store->lock);
-    *store->asked_end = load;
-    store->asked_end = &load->next;
+    *store->new_loads_end = load;
+    store->new_loads_end = &load->next;
     pthread_mutex_unlock(&store->lock);
     kv_store_wake(store);
     return load;
@@ -46,7 +48,7 @@ uint32_t kv_store_load_parts(const struct kv_store *store) {
     return store->part_count;
 }
 
-struct kv_load_state kv_store_load_look(struct kv_load *load) {
+struct kv_load_state kv_store_load_get_state(struct kv_load *load) {
     pthread_mutex_lock(&load->store->lock);
     struct kv_load_state state = load->state;
     pthread_mutex_unlock(&load->store->lock);
@@ -54,7 +56,7 @@ struct kv_load_state kv_store_load_look(struct kv_load *load) {
 }
 
 struct kv_load_state kv_store_load_wait(struct kv_load *load, uint32_t slices, int64_t ns_max) {
-    struct timespec until = kv_store_wall_time(ns_max);
+    struct timespec until = timed_wait_deadline(ns_max);
     int late = 0;
     pthread_mutex_lock(&load->store->lock);
     while (!load->state.done && load->state.slices < slices && late == 0)
@@ -86,7 +88,7 @@ static void report_progress(struct kv_load *load) {
 }
 
 /* Cuts the load, so that it ends before this block. */
-static void kv_store_load_cut(struct kv_load *load, uint32_t block) {
+static void kv_store_load_truncate(struct kv_load *load, uint32_t block) {
     struct kv_store *store = load->store;
     if (block >= load->state.blocks) return;
     pthread_mutex_lock(&store->lock);
@@ -120,17 +122,17 @@ static bool part_sound(const struct kv_load *load, uint32_t block, uint32_t part
     return true;
 }
 
-static void kv_store_load_lose(struct kv_load *load, uint32_t block, bool damaged) {
+static void kv_store_load_drop_block(struct kv_load *load, uint32_t block, bool damaged) {
     const struct kv_load_block *lost = &load->blocks[block];
-    kv_store_lose(load->store, &lost->key, lost->segment, lost->slot, damaged);
-    kv_store_load_cut(load, block);
+    kv_store_drop_disk_copy(load->store, &lost->key, lost->segment, lost->slot, damaged);
+    kv_store_load_truncate(load, block);
 }
 
 /* Verifies a part of a block with a sound header. */
 static bool prove(struct kv_load *load, uint32_t block, uint32_t part) {
     struct kv_load_block *entry = &load->blocks[block];
     if (!part_sound(load, block, part)) {
-        kv_store_load_lose(load, block, true);
+        kv_store_load_drop_block(load, block, true);
         return false;
     }
     if (entry->frame != STORE_NONE) {
@@ -146,7 +148,7 @@ static void prove_block(struct kv_load *load, uint32_t block) {
     const struct kv_store *store = load->store;
     struct kv_load_block *entry = &load->blocks[block];
     if (store_format_verify(entry->memory, &store->options.format, &entry->key) != STORE_SOUND) {
-        kv_store_load_lose(load, block, true);
+        kv_store_load_drop_block(load, block, true);
         return;
     }
     entry->header_sound = true;
@@ -179,7 +181,7 @@ static void finish_block(struct kv_load *load, uint32_t i) {
     frame->block = block;
     frame->recent = true;
     pthread_mutex_lock(&store->lock);
-    store_index_hold(&store->index, block, entry->frame);
+    store_index_set_frame(&store->index, block, entry->frame);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -236,15 +238,15 @@ static void begin(struct kv_store *store, struct kv_load *load) {
 
 void kv_store_load_begin_loads(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
-    struct kv_load *asked = store->asked, **end = &store->loads;
-    store->asked = NULL;
-    store->asked_end = &store->asked;
+    struct kv_load *added = store->new_loads, **end = &store->loads;
+    store->new_loads = NULL;
+    store->new_loads_end = &store->new_loads;
     pthread_mutex_unlock(&store->lock);
     while (*end)
         end = &(*end)->next;
-    *end = asked;
-    for (; asked; asked = asked->next)
-        begin(store, asked);
+    *end = added;
+    for (; added; added = added->next)
+        begin(store, added);
 }
 
 /* Reads or copies the next part. Returns false if no task is free or the rate limit is reached. */
@@ -266,7 +268,7 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
             !kv_allowance_allows(&store->reads, store->options.read_bytes_per_s))
             return false;
         store->reads.bytes -= (double)bytes;
-        struct kv_task *task = kv_store_task(store, TASK_LOAD);
+        struct kv_task *task = kv_store_take_task(store, TASK_LOAD);
         task->load = load;
         task->block = block;
         task->part = part;
@@ -316,7 +318,7 @@ void kv_store_load_end_read(struct kv_store *store, struct kv_task *task) {
     pthread_mutex_unlock(&store->lock);
     if (block >= load->state.blocks) return;
     if (task->op.error) {
-        kv_store_load_lose(load, block, false);
+        kv_store_load_drop_block(load, block, false);
         return;
     }
     load->pieces[block * store->part_count + part] = PIECE_UNPROVEN;

@@ -89,15 +89,16 @@ struct kv_store {
     struct kv_backend *backend;       /* NULL: host memory only */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* a condition of timed_wait.h */
     int event;
 
     struct store_index index; /* the lock protects the members from here to `end_ns` */
-    struct kv_put_ask *keeps; /* [keep_capacity] ring of blocks to copy */
-    uint32_t keep_capacity, keep_first, keep_count;
-    struct kv_load *asked, **asked_end;
-    uint64_t settle_asked, settle_done;
-    uint64_t refresh_asked, refresh_done;
+    /* [pending_put_capacity] ring of blocks that wait to be copied */
+    struct kv_put_request *pending_puts;
+    uint32_t pending_put_capacity, pending_put_first, pending_put_count;
+    struct kv_load *new_loads, **new_loads_end;
+    uint64_t flush_requested, flush_done;
+    uint64_t refresh_requested, refresh_done;
     struct kv_store_stats stats;
     uint32_t dirty_count; /* frames that wait to be written or are being written */
     uint8_t writing;      /* enum kv_writing */
@@ -136,17 +137,14 @@ static inline size_t kv_part_bytes(const struct kv_store *store, uint32_t part) 
 }
 
 /* Logs one line about the store, with the arguments of log_say. */
-void kv_store_say(const void *store, enum log_level level, const char *format, ...)
+void kv_store_log(const void *store, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* The wall clock time in `after_ns`, for timed waits on `changed`. */
-struct timespec kv_store_wall_time(int64_t after_ns);
 
 /* Wakes the thread. */
 void kv_store_wake(const struct kv_store *store);
 
 /* Allocates a task for a transfer; NULL: none is free. */
-struct kv_task *kv_store_task(struct kv_store *store, enum kv_task_kind kind);
+struct kv_task *kv_store_take_task(struct kv_store *store, enum kv_task_kind kind);
 void kv_store_free_task(struct kv_store *store, struct kv_task *task);
 
 /* Allocates an empty frame (state FILLING), and may evict a clean one. STORE_NONE: all in use. */
@@ -155,8 +153,8 @@ void kv_store_free_frame(struct kv_store *store, uint32_t index);
 
 /* Removes a block's unusable disk copy from the index. If it is damaged, all processes that share
  * the directory do the same. */
-void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
-                   uint32_t slot, bool damaged);
+void kv_store_drop_disk_copy(struct kv_store *store, const struct block_key *key, uint32_t segment,
+                             uint32_t slot, bool damaged);
 
 /* Refills the bucket at `rate` bytes per second (0: no limit) up to saved_s seconds' worth. */
 static inline void kv_allowance_refill(struct kv_allowance *allowance, uint64_t rate,

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/process/timed_wait.h"
 #include "host/storage/kv_store_load.h"
 #include "host/storage/kv_store_write.h"
 
@@ -31,10 +32,10 @@ static void kv_store_thread_note_entry(void *context, uint32_t segment,
         if (block == STORE_NONE)
             block = store_index_add(&store->index, &entry->key, &entry->parent, entry->position);
         if (block != STORE_NONE && store->index.blocks[block].segment == STORE_NONE)
-            store_index_place(&store->index, block, segment, entry->slot);
+            store_index_set_disk(&store->index, block, segment, entry->slot);
     } else if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
                store->index.blocks[block].slot == entry->slot)
-        store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+        store_index_set_disk(&store->index, block, STORE_NONE, STORE_NONE);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -73,34 +74,34 @@ static void take_ended(struct kv_store *store) {
 
 static bool idle(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
-    bool idle = !store->keep_count && !store->dirty_count && !store->loads && !store->asked &&
-                store->moving.segment == STORE_NONE;
+    bool idle = !store->pending_put_count && !store->dirty_count && !store->loads &&
+                !store->new_loads && store->moving.segment == STORE_NONE;
     pthread_mutex_unlock(&store->lock);
     return idle;
 }
 
-static void answer_refresh(struct kv_store *store, int64_t now_ns) {
+static void perform_refresh(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_lock(&store->lock);
-    uint64_t asked = store->refresh_asked;
-    bool wanted = asked > store->refresh_done;
+    uint64_t request_number = store->refresh_requested;
+    bool wanted = request_number > store->refresh_done;
     pthread_mutex_unlock(&store->lock);
     if (!wanted) return;
     list_blocks(store, false, now_ns);
     pthread_mutex_lock(&store->lock);
-    store->refresh_done = asked;
+    store->refresh_done = request_number;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->lock);
 }
 
-static void answer_settle(struct kv_store *store, int64_t now_ns) {
+static void kv_store_thread_finish_flush(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_lock(&store->lock);
-    uint64_t asked = store->settle_asked;
-    bool wanted = asked > store->settle_done;
+    uint64_t request_number = store->flush_requested;
+    bool wanted = request_number > store->flush_done;
     pthread_mutex_unlock(&store->lock);
     if (!wanted || !idle(store)) return;
     list_blocks(store, true, now_ns);
     pthread_mutex_lock(&store->lock);
-    store->settle_done = asked;
+    store->flush_done = request_number;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->lock);
 }
@@ -141,7 +142,7 @@ static void *run(void *context) {
     for (;;) {
         int64_t now_ns = clock_now_ns();
         take_ended(store);
-        answer_refresh(store, now_ns);
+        perform_refresh(store, now_ns);
         kv_store_load_begin_loads(store);
         bool more = kv_store_load_feed_loads(store);
         pthread_mutex_lock(&store->lock);
@@ -149,7 +150,7 @@ static void *run(void *context) {
         store->hurry = store->finishing;
         pthread_mutex_unlock(&store->lock);
         if (!late) {
-            if (kv_store_write_take_keeps(store)) more = true;
+            if (kv_store_write_take_puts(store)) more = true;
             if (store->backend) kv_store_write_feed_moves(store);
             if (store->backend) kv_store_write_feed_writes(store, now_ns);
         }
@@ -159,7 +160,7 @@ static void *run(void *context) {
             if (store->backend) kv_store_write_compact(store, now_ns);
         }
         update_stats(store);
-        answer_settle(store, now_ns);
+        kv_store_thread_finish_flush(store, now_ns);
         if (kv_store_thread_may_end(store, now_ns)) return NULL;
         kv_store_thread_wait_event(store, more, now_ns);
     }
@@ -185,14 +186,14 @@ static enum status set_sizes(struct kv_store *store, struct error *error) {
     bool disk = kv_store_has_directory(o);
     if (disk && o->disk_bytes < KV_SEGMENTS_MIN * (block + STORE_PAGE_BYTES))
         return error_set(error, STATUS_INVALID,
-                         "%.300s: %llu bytes are too few for a KV storage; %d blocks of %zu bytes "
-                         "are the least (--kv-disk)",
+                         "%.300s: %llu bytes are too few for a KV storage; expected at least %d "
+                         "blocks of %zu bytes (--kv-disk)",
                          o->directory, (unsigned long long)o->disk_bytes, KV_SEGMENTS_MIN, block);
     if (!o->write_queue_bytes) o->write_queue_bytes = QUEUE_BYTES;
     uint64_t queue = o->write_queue_bytes / block;
     if (queue < QUEUE_BLOCKS_MIN) queue = QUEUE_BLOCKS_MIN;
     if (queue > 1 << 20) queue = 1 << 20;
-    store->keep_capacity = (uint32_t)queue;
+    store->pending_put_capacity = (uint32_t)queue;
     uint64_t frames = o->host_bytes / block;
     if (frames < queue) frames = queue;
     frames += KV_MOVES_MAX; /* reserved for moves when the queue is full */
@@ -200,7 +201,7 @@ static enum status set_sizes(struct kv_store *store, struct error *error) {
     blocks += blocks / 4 + 64; /* other processes may have larger limits */
     if (frames > UINT32_MAX / 2 || blocks > BLOCKS_MAX)
         return error_set(error, STATUS_TOO_LARGE,
-                         "a KV storage of %llu blocks is more than its index takes; lower "
+                         "a KV storage of %llu blocks is too large for its index; lower "
                          "--kv-disk or --kv-host",
                          (unsigned long long)blocks);
     store->frame_count = (uint32_t)frames;
@@ -224,8 +225,8 @@ static enum status kv_store_thread_take_memory(struct kv_store *store, struct er
     store->index_memory = kv_store_thread_map(store->index_bytes);
     store->frame_memory = kv_store_thread_map(frame_bytes);
     store->frames = calloc(store->frame_count, sizeof *store->frames);
-    store->keeps = calloc(store->keep_capacity, sizeof *store->keeps);
-    if (!store->index_memory || !store->frame_memory || !store->frames || !store->keeps)
+    store->pending_puts = calloc(store->pending_put_capacity, sizeof *store->pending_puts);
+    if (!store->index_memory || !store->frame_memory || !store->frames || !store->pending_puts)
         return error_set(error, STATUS_NO_MEMORY,
                          "no memory for a KV storage with %zu bytes of blocks and an index of "
                          "%zu; lower --kv-host or --kv-disk",
@@ -252,14 +253,14 @@ static enum status open_backend(struct kv_store *store, struct error *error) {
         .event = store->event,
         .io = o->io,
         .faults = o->faults,
-        .listener = {kv_store_thread_note_entry, note_gone, kv_store_say, store}};
+        .listener = {kv_store_thread_note_entry, note_gone, kv_store_log, store}};
     const struct kv_backend_calls *calls =
         o->backend ? o->backend : kv_store_backend_at(o->directory);
     if (!kv_store_has_directory(o)) return STATUS_OK;
     store->scanned_ns = clock_now_ns();
     enum status status = calls->open(&options, &store->backend, error);
     if (status == STATUS_INVALID) { /* an unusable directory only costs cache hits */
-        kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
+        kv_store_log(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
         return STATUS_OK;
     }
@@ -277,7 +278,7 @@ static void kv_store_thread_give_back(struct kv_store *store) {
     pthread_mutex_destroy(&store->lock);
     pthread_cond_destroy(&store->changed);
     free(store->frames);
-    free(store->keeps);
+    free(store->pending_puts);
     free(store);
 }
 
@@ -289,13 +290,13 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     store->block_bytes = kv_format_block_bytes(&options->format);
     store->part_slices = slices_of_read(&options->format);
     store->part_count = (uint32_t)divide_up(options->format.slice_count, store->part_slices);
-    store->asked_end = &store->asked;
+    store->new_loads_end = &store->new_loads;
     store->dirty_first = store->dirty_last = STORE_NONE;
     store->moving.segment = STORE_NONE;
     store->compacted_ns = store->reads.ns = store->writes.ns = clock_now_ns();
     store->stats.io = "none";
     pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->changed, NULL);
+    timed_wait_open(&store->changed);
     store->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum status status = store->event < 0
                              ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
@@ -320,10 +321,10 @@ void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
     pthread_mutex_unlock(&store->lock);
     kv_store_wake(store);
     pthread_join(store->thread, NULL);
-    for (; store->keep_count; store->keep_count--) {
-        const struct kv_put_ask *keep = &store->keeps[store->keep_first];
-        if (keep->copied) keep->copied(keep->context, keep->tag);
-        store->keep_first = (store->keep_first + 1) % store->keep_capacity;
+    for (; store->pending_put_count; store->pending_put_count--) {
+        const struct kv_put_request *put = &store->pending_puts[store->pending_put_first];
+        if (put->copied) put->copied(put->context, put->tag);
+        store->pending_put_first = (store->pending_put_first + 1) % store->pending_put_capacity;
     }
     store->stopped = true;
 }

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define KEEPS_AT_ONCE 2          /* blocks copied before the thread handles reads again */
+#define PUTS_AT_ONCE 2           /* blocks copied before the thread handles reads again */
 #define TRY_AGAIN_NS 10000000000 /* after a failed write */
 #define COMPACT_NS 30000000000   /* interval of searches for a sparse segment */
 #define WRITE_SAVED_S 0.25       /* burst of the write rate limit */
@@ -46,7 +46,7 @@ static void count_dropped(struct kv_store *store) {
 }
 
 /* Ends the write of a frame. The frame stays as a cached block if there is a host cache. */
-static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
+static void end_frame_write(struct kv_store *store, uint32_t index, bool written) {
     struct kv_frame *frame = &store->frames[index];
     frame->state = FRAME_CLEAN;
     if (!written) count_dropped(store);
@@ -54,14 +54,14 @@ static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
     uint32_t block = frame->block;
     kv_store_free_frame(store, index);
     pthread_mutex_lock(&store->lock);
-    if (block != STORE_NONE) store_index_hold(&store->index, block, STORE_NONE);
+    if (block != STORE_NONE) store_index_set_frame(&store->index, block, STORE_NONE);
     pthread_mutex_unlock(&store->lock);
 }
 
 /* Copies the caller's block into a frame and queues it, unless the store knows the block already or
  * has no room. */
-static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_ask *keep) {
-    bool known = store_index_find(&store->index, &keep->key) != STORE_NONE;
+static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_request *request) {
+    bool known = store_index_find(&store->index, &request->key) != STORE_NONE;
     bool off = store->writing == WRITING_OFF && !store->options.host_bytes;
     uint32_t index = known || off ? STORE_NONE : kv_store_take_frame(store);
     if (index == STORE_NONE) {
@@ -69,16 +69,17 @@ static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_a
         return;
     }
     char *memory = kv_frame_memory(store, index);
-    store_format_seal(memory, keep->block, &store->options.format, &keep->key, &keep->parent,
-                      keep->position);
+    store_format_seal(memory, request->block, &store->options.format, &request->key,
+                      &request->parent, request->position);
     struct kv_frame *frame = &store->frames[index];
-    frame->key = keep->key;
-    frame->parent = keep->parent;
-    frame->position = keep->position;
+    frame->key = request->key;
+    frame->parent = request->parent;
+    frame->position = request->position;
     frame->recent = true;
     pthread_mutex_lock(&store->lock);
-    frame->block = store_index_add(&store->index, &keep->key, &keep->parent, keep->position);
-    if (frame->block != STORE_NONE) store_index_hold(&store->index, frame->block, index);
+    frame->block =
+        store_index_add(&store->index, &request->key, &request->parent, request->position);
+    if (frame->block != STORE_NONE) store_index_set_frame(&store->index, frame->block, index);
     store->stats.kept += frame->block != STORE_NONE;
     pthread_mutex_unlock(&store->lock);
     if (frame->block == STORE_NONE) {
@@ -90,19 +91,19 @@ static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_a
         frame->state = FRAME_CLEAN;
 }
 
-bool kv_store_write_take_keeps(struct kv_store *store) {
-    for (uint32_t i = 0; i < KEEPS_AT_ONCE; i++) {
+bool kv_store_write_take_puts(struct kv_store *store) {
+    for (uint32_t i = 0; i < PUTS_AT_ONCE; i++) {
         pthread_mutex_lock(&store->lock);
-        bool any = store->keep_count > 0;
-        struct kv_put_ask keep = store->keeps[store->keep_first];
+        bool any = store->pending_put_count > 0;
+        struct kv_put_request request = store->pending_puts[store->pending_put_first];
         pthread_mutex_unlock(&store->lock);
         if (!any) return false;
-        kv_store_write_take_in(store, &keep);
+        kv_store_write_take_in(store, &request);
         pthread_mutex_lock(&store->lock); /* only now, so that the queue's limit includes it */
-        store->keep_first = (store->keep_first + 1) % store->keep_capacity;
-        store->keep_count--;
+        store->pending_put_first = (store->pending_put_first + 1) % store->pending_put_capacity;
+        store->pending_put_count--;
         pthread_mutex_unlock(&store->lock);
-        if (keep.copied) keep.copied(keep.context, keep.tag);
+        if (request.copied) request.copied(request.context, request.tag);
     }
     return true;
 }
@@ -266,7 +267,7 @@ void kv_store_write_feed_moves(struct kv_store *store) {
             moving->next++;
             continue;
         }
-        struct kv_task *task = kv_store_task(store, TASK_MOVE);
+        struct kv_task *task = kv_store_take_task(store, TASK_MOVE);
         if (!task) return;
         task->frame = kv_store_take_frame(store);
         if (task->frame == STORE_NONE) { /* wait until a frame is written */
@@ -317,8 +318,8 @@ void kv_store_write_end_move(struct kv_store *store, struct kv_task *task) {
     frame->block = block;
     frame->moved = true;
     pthread_mutex_lock(&store->lock);
-    store_index_hold(&store->index, block, task->frame);
-    store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+    store_index_set_frame(&store->index, block, task->frame);
+    store_index_set_disk(&store->index, block, STORE_NONE, STORE_NONE);
     store->stats.moved++;
     pthread_mutex_unlock(&store->lock);
     queue_frame(store, task->frame, true);
@@ -328,7 +329,7 @@ void kv_store_write_end_move(struct kv_store *store, struct kv_task *task) {
 
 static void turn_off(struct kv_store *store, const char *why) {
     if (store->writing == WRITING_ON)
-        kv_store_say(store, LOG_WARNING,
+        kv_store_log(store, LOG_WARNING,
                      "nothing is written for now, what is there is still read directory=%s why=%s",
                      store->backend->name, why);
     store->writing_again_ns = clock_now_ns() + TRY_AGAIN_NS;
@@ -341,7 +342,7 @@ static void turn_off(struct kv_store *store, const char *why) {
  * succeeds does not show that later ones will. */
 static void turn_on(struct kv_store *store) {
     if (store->writing != WRITING_TRIED) return;
-    kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->backend->name);
+    kv_store_log(store, LOG_INFO, "is written to again directory=%s", store->backend->name);
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_ON;
     pthread_mutex_unlock(&store->lock);
@@ -364,7 +365,7 @@ static void count_written(struct kv_store *store, uint64_t bytes) {
 static void drop_queue(struct kv_store *store) {
     while (store->dirty_first != STORE_NONE) {
         uint32_t frame = unqueue(store);
-        settle_frame(store, frame, false);
+        end_frame_write(store, frame, false);
         count_written(store, 0);
     }
 }
@@ -379,7 +380,7 @@ static bool write_frame(struct kv_store *store) {
         if (!store->moving.in_flight) drop_queue(store); /* other writers use all the space */
         return false;
     }
-    struct kv_task *task = kv_store_task(store, TASK_WRITE);
+    struct kv_task *task = kv_store_take_task(store, TASK_WRITE);
     task->frame = store->dirty_first;
     task->op = (struct kv_backend_op){.is_put = true,
                                       .bytes = store->block_bytes,
@@ -432,7 +433,8 @@ void kv_store_write_end_write(struct kv_store *store, struct kv_task *task) {
     if (op->error == 0) {
         turn_on(store);
         pthread_mutex_lock(&store->lock);
-        store_index_place(&store->index, store->frames[task->frame].block, op->segment, op->slot);
+        store_index_set_disk(&store->index, store->frames[task->frame].block, op->segment,
+                             op->slot);
         pthread_mutex_unlock(&store->lock);
     } else if (op->error != ESTALE) {
         char why[256];
@@ -443,6 +445,6 @@ void kv_store_write_end_write(struct kv_store *store, struct kv_task *task) {
         store->stats.io_errors++;
         pthread_mutex_unlock(&store->lock);
     }
-    settle_frame(store, task->frame, !op->error);
+    end_frame_write(store, task->frame, !op->error);
     count_written(store, op->error ? 0 : store->block_bytes);
 }

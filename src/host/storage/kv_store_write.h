@@ -7,7 +7,7 @@
 #include "host/storage/kv_store_state.h"
 
 /* Copies some of the blocks that were passed to kv_store_put. Returns true if there are more. */
-bool kv_store_write_take_keeps(struct kv_store *store);
+bool kv_store_write_take_puts(struct kv_store *store);
 
 void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns);
 void kv_store_write_end_write(struct kv_store *store, struct kv_task *task);

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/process/timed_wait.h"
 
 struct worker {
     worker_function *function;
@@ -19,22 +19,13 @@ struct worker {
     pthread_cond_t wake;
     struct record_queue given, answers;
     bool ending, called; /* called: requested from outside, without a record */
-    int64_t again_ns;    /* time of the next call without a record; 0: none */
+    int64_t again_ns;    /* delay until the next call without a record; 0: none */
     int file;            /* eventfd */
 };
 
-static struct timespec time_in(int64_t ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    ns += until.tv_nsec;
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    return until;
-}
-
 /* Waits for a record, the end, or the time of the next call. */
 static void worker_wait(struct worker *worker) {
-    struct timespec until = time_in(worker->again_ns);
+    struct timespec until = timed_wait_deadline(worker->again_ns);
     int late = 0;
     while (!worker->ending && !worker->called && !record_queue_first(&worker->given) && late == 0)
         late = worker->again_ns ? pthread_cond_timedwait(&worker->wake, &worker->lock, &until)
@@ -68,7 +59,7 @@ enum status worker_open(const char *name, worker_function *function, void *conte
     worker->context = context;
     worker->given.bytes_max = worker->answers.bytes_max = SIZE_MAX;
     pthread_mutex_init(&worker->lock, NULL);
-    pthread_cond_init(&worker->wake, NULL);
+    timed_wait_open(&worker->wake);
     worker->file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int failure =
         worker->file < 0 ? errno : pthread_create(&worker->thread, NULL, worker_work, worker);
@@ -128,12 +119,22 @@ void worker_take(struct worker *worker, struct record_queue *to) {
     pthread_mutex_unlock(&worker->lock);
 }
 
+/* pthread_timedjoin_np waits on the wall clock. */
+static struct timespec wall_time_in(int64_t ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    return until;
+}
+
 bool worker_close(struct worker *worker, int64_t wait_ns_max) {
     pthread_mutex_lock(&worker->lock);
     worker->ending = true;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
-    struct timespec until = time_in(wait_ns_max);
+    struct timespec until = wall_time_in(wait_ns_max);
     if (pthread_timedjoin_np(worker->thread, NULL, &until)) return false;
     record_queue_clear(&worker->given);
     record_queue_clear(&worker->answers);

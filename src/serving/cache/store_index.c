@@ -53,8 +53,8 @@ uint32_t store_index_find(const struct store_index *index, const struct block_ke
            1; /* 0 - 1 is STORE_NONE */
 }
 
-uint32_t store_index_leading(const struct store_index *index, const struct block_key *keys,
-                             uint32_t count, uint32_t *host_out) {
+uint32_t store_index_match_prefix(const struct store_index *index, const struct block_key *keys,
+                                  uint32_t count, uint32_t *host_out) {
     uint32_t found = 0, host = 0;
     for (; found < count; found++) {
         uint32_t block = store_index_find(index, &keys[found]);
@@ -113,13 +113,14 @@ static void store_index_forget(struct store_index *index, uint32_t block) {
     index->count--;
 }
 
-void store_index_place(struct store_index *index, uint32_t block, uint32_t segment, uint32_t slot) {
+void store_index_set_disk(struct store_index *index, uint32_t block, uint32_t segment,
+                          uint32_t slot) {
     index->blocks[block].segment = segment;
     index->blocks[block].slot = slot;
     if (!store_index_used(index, block)) store_index_forget(index, block);
 }
 
-void store_index_hold(struct store_index *index, uint32_t block, uint32_t frame) {
+void store_index_set_frame(struct store_index *index, uint32_t block, uint32_t frame) {
     index->blocks[block].frame = frame;
     if (!store_index_used(index, block)) store_index_forget(index, block);
 }
@@ -128,7 +129,7 @@ uint32_t store_index_drop_segment(struct store_index *index, uint32_t segment) {
     uint32_t dropped = 0;
     for (uint32_t block = 0; block < index->used_count; block++) {
         if (index->blocks[block].segment != segment) continue;
-        store_index_place(index, block, STORE_NONE, STORE_NONE);
+        store_index_set_disk(index, block, STORE_NONE, STORE_NONE);
         dropped++;
     }
     return dropped;

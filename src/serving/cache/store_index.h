@@ -57,18 +57,19 @@ uint32_t store_index_find(const struct store_index *index, const struct block_ke
 
 /* The number of leading keys in the index. `host_out` (may be NULL): the number of those that are
  * in host memory. */
-uint32_t store_index_leading(const struct store_index *index, const struct block_key *keys,
-                             uint32_t count, uint32_t *host_out);
+uint32_t store_index_match_prefix(const struct store_index *index, const struct block_key *keys,
+                                  uint32_t count, uint32_t *host_out);
 
 /* Finds or adds the block of this key. After adding, the caller must set a location at once.
  * STORE_NONE if the index is full. */
 uint32_t store_index_add(struct store_index *index, const struct block_key *key,
                          const struct block_key *parent, uint32_t position);
 
-/* Set the location on disk, or in host memory. STORE_NONE removes it. A block without any location
+/* Set the location on disk, or the frame in host memory. STORE_NONE removes it. A block without any location
  * is removed. */
-void store_index_place(struct store_index *index, uint32_t block, uint32_t segment, uint32_t slot);
-void store_index_hold(struct store_index *index, uint32_t block, uint32_t frame);
+void store_index_set_disk(struct store_index *index, uint32_t block, uint32_t segment,
+                          uint32_t slot);
+void store_index_set_frame(struct store_index *index, uint32_t block, uint32_t frame);
 
 /* Removes all locations in that segment. Returns the number of blocks that had one. */
 uint32_t store_index_drop_segment(struct store_index *index, uint32_t segment);

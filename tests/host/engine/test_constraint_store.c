@@ -116,7 +116,7 @@ TEST_AROUND(equal_texts_share_what_was_compiled, open_one, close_one) {
     give_back(second);
     first = ask("{\"form\":{\"schema\":{\"type\":\"null\"}}}"); /* it was kept */
     assert_true(constraint_store_is_ready(first));
-    struct constraint_store_counts counts = constraint_store_look(store);
+    struct constraint_store_counts counts = constraint_store_get_counts(store);
     assert_int_equal(counts.compiled, 2);
     assert_int_equal(counts.found, 2);
     give_back(first);
@@ -129,8 +129,8 @@ TEST_AROUND(what_cannot_be_held_is_reported_and_tried_again, open_one, close_one
         await_compiled(i);
         assert_null(matcher_of(loan));
         give_back(loan);
-        assert_int_equal(constraint_store_look(store).failed, i);
-        assert_int_equal(constraint_store_look(store).kept, 0);
+        assert_int_equal(constraint_store_get_counts(store).failed, i);
+        assert_int_equal(constraint_store_get_counts(store).kept, 0);
     }
 }
 
@@ -169,7 +169,7 @@ TEST_AROUND(what_was_not_asked_for_lately_goes_first, open_one, close_one) {
         assert_true(constraint_store_is_ready(loan));
         give_back(loan);
     }
-    assert_true(constraint_store_look(store).kept < KEPT_LESS_THAN);
+    assert_true(constraint_store_get_counts(store).kept < KEPT_LESS_THAN);
     struct constrained_loan *last = ask(schema(KEPT_LESS_THAN - 1, text)),
                             *second = ask(schema(1, text));
     assert_true(constraint_store_is_ready(last));
@@ -224,7 +224,7 @@ TEST_AROUND(what_another_asked_for_before_is_no_reason_to_wait, open_one, close_
     watched = NULL;
     assert_true(watched_at <= before + 2 || before + 2 >= LOANS - 1);
     pthread_mutex_unlock(&lock);
-    assert_int_equal(constraint_store_look(store).compiled, LOANS - 1);
+    assert_int_equal(constraint_store_get_counts(store).compiled, LOANS - 1);
     for (uint32_t i = 0; i < LOANS; i++)
         give_back(loans[i]);
 }
@@ -240,7 +240,7 @@ TEST_AROUND(a_client_drops_its_own_first, open_one, close_one) {
         await_compiled(i + 1);
         give_back(loan);
     }
-    assert_true(constraint_store_look(store).kept < KEPT_LESS_THAN);
+    assert_true(constraint_store_get_counts(store).kept < KEPT_LESS_THAN);
     loan = ask_as(2, schema(0, text));
     assert_true(constraint_store_is_ready(loan));
     give_back(loan);
@@ -259,7 +259,7 @@ TEST(what_is_lent_is_bounded_and_leaves_room_for_others) {
     loans[LOANS - 1] = ask_as(2, schema(1, text));
     await_ready(loans[0]);
     await_ready(loans[LOANS - 1]);
-    struct constraint_store_counts counts = constraint_store_look(store);
+    struct constraint_store_counts counts = constraint_store_get_counts(store);
     for (uint32_t i = 0; i + 1 < LOANS; i++)
         ready += constraint_store_is_ready(loans[i]);
     print_message("# %u of %u, %zu KiB are lent\n", ready, LOANS - 1, counts.lent_bytes >> 10);
@@ -283,7 +283,7 @@ TEST(a_store_closes_while_it_compiles) {
             loans[i] = ask(schema(i, text));
         for (uint32_t i = 0; i < LOANS; i++)
             give_back(loans[i]); /* what waits is not compiled for nobody */
-        assert_true(constraint_store_look(store).kept <= 2);
+        assert_true(constraint_store_get_counts(store).kept <= 2);
         constraint_store_close(store);
     }
 }

@@ -490,7 +490,7 @@ TEST(a_step_without_time_costs_no_token) {
         lost += sequences[i].lost;
     }
     print_message("# %u rows came too early\n", lost);
-    assert_true(grammar_mask_worker_look(grammar_mask_worker).late >= lost);
+    assert_true(grammar_mask_worker_get_counts(grammar_mask_worker).late >= lost);
     close_grammar_mask_worker();
     open_grammar_mask_worker(PATIENT_NS);
 }
@@ -567,7 +567,7 @@ TEST(a_slow_constraint_changes_no_other_answer) {
     for (uint32_t i = 0; i < 10; i++)
         sequences[2].tokens[sequences[2].known++] = token_of("[");
     finish(sequences, SEQUENCES);
-    struct grammar_mask_worker_counts counts = grammar_mask_worker_look(grammar_mask_worker);
+    struct grammar_mask_worker_counts counts = grammar_mask_worker_get_counts(grammar_mask_worker);
     print_message("# %.1f us a mask; the slow answer: %u of %u rows too early; others':",
                   (double)counts.mask_ns / (double)counts.masks / 1000, sequences[2].lost,
                   sequences[2].steps);
@@ -601,14 +601,14 @@ TEST(slots_change_hands_at_any_time) {
 
 TEST(equal_constraints_are_compiled_once) {
     static struct sequence sequences[SEQUENCES];
-    struct grammar_mask_worker_counts before = grammar_mask_worker_look(grammar_mask_worker);
+    struct grammar_mask_worker_counts before = grammar_mask_worker_get_counts(grammar_mask_worker);
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         sequences[i] = sequence_of(0);
         sequences[i].slot = i;
         sequences[i].constraint = "{\"form\":{\"schema\":{\"type\":\"boolean\"}}}";
     }
     finish(sequences, SEQUENCES);
-    struct grammar_mask_worker_counts after = grammar_mask_worker_look(grammar_mask_worker);
+    struct grammar_mask_worker_counts after = grammar_mask_worker_get_counts(grammar_mask_worker);
     assert_int_equal(after.compiled, before.compiled + 1);
     assert_int_equal(after.found, before.found + SEQUENCES - 1);
     assert_true(after.masks > before.masks && after.mask_ns > before.mask_ns);
@@ -653,19 +653,21 @@ static bool is_reported(uint32_t slot) {
 
 /* It is compiled once, for both: what came ahead is there until the row has it. */
 TEST(a_constraint_that_came_ahead_is_reported_when_it_is_there) {
-    struct grammar_mask_worker_counts before = grammar_mask_worker_look(grammar_mask_worker);
+    struct grammar_mask_worker_counts before = grammar_mask_worker_get_counts(grammar_mask_worker);
     struct sequence sequence = sequence_of(3);
     sequence.constraint = "{\"form\":{\"schema\":{\"enum\":[\"ahead\",\"behind\"]}}}";
     ask_ahead(sequence.slot, sequence.constraint);
     while (!is_reported(sequence.slot))
         await_once();
-    assert_int_equal(grammar_mask_worker_look(grammar_mask_worker).compiled, before.compiled + 1);
+    assert_int_equal(grammar_mask_worker_get_counts(grammar_mask_worker).compiled,
+                     before.compiled + 1);
     await_once(); /* again, until its row comes */
     assert_true(is_reported(sequence.slot));
     finish(&sequence, 1);
     assert_false(sequence.is_stuck || sequence.lost);
     assert_false(is_reported(sequence.slot));
-    assert_int_equal(grammar_mask_worker_look(grammar_mask_worker).compiled, before.compiled + 1);
+    assert_int_equal(grammar_mask_worker_get_counts(grammar_mask_worker).compiled,
+                     before.compiled + 1);
     ask_ahead(sequence.slot, "{\"form\":{\"schema\":{\"type\":\"nothing\"}}}");
     while (!is_reported(sequence.slot)) /* that it cannot be held, its row says */
         await_once();

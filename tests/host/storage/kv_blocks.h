@@ -167,15 +167,15 @@ static inline uint32_t keep(struct kv_store *store, uint32_t sequence, uint32_t 
     for (uint32_t i = first; i < end; i++) {
         char *block = memory + (i - first) * block_bytes();
         fill(block, sequence, i);
-        struct kv_put_ask ask = {.key = key_of(sequence, i),
-                                 .parent = key_of(sequence, i - 1),
-                                 .position = i,
-                                 .block = block,
-                                 .copied = count_copied,
-                                 .context = &copied};
-        taken += kv_store_put(store, &ask) == KV_PUT_TAKEN;
+        struct kv_put_request ask = {.key = key_of(sequence, i),
+                                     .parent = key_of(sequence, i - 1),
+                                     .position = i,
+                                     .block = block,
+                                     .copied = count_copied,
+                                     .context = &copied};
+        taken += kv_store_put(store, &ask) == KV_PUT_QUEUED;
     }
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_int_equal(__atomic_load_n(&copied, __ATOMIC_SEQ_CST), taken);
     free(memory);
     return taken;
@@ -202,7 +202,7 @@ static inline struct loaded load(struct kv_store *store, uint32_t sequence, uint
         keys[i] = key_of(sequence, i);
         blocks[i] = memory + i * block_bytes();
     }
-    struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
+    struct kv_load_request ask = {.keys = keys, .blocks = blocks, .count = count};
     struct kv_load *under_way = kv_store_load(store, &ask);
     assert_non_null(under_way);
     struct kv_load_state state = kv_store_load_wait(under_way, UINT32_MAX, INT64_MAX);

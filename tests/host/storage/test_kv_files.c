@@ -78,7 +78,7 @@ static void assert_kept(uint32_t first, uint32_t last) {
     struct kv_store *store = open_with(&options);
     for (uint32_t sequence = first; sequence <= last; sequence++)
         assert_loads(store, sequence, COUNT, COUNT);
-    assert_int_equal(kv_store_look(store).damaged, 0);
+    assert_int_equal(kv_store_get_stats(store).damaged, 0);
     close_store(store);
 }
 
@@ -115,7 +115,7 @@ static void writing_goes_on_after(const struct deed *deed) {
     bool replaced = strstr(deed->line, "echo other >") && strstr(deed->line, ".kv");
     keep(store, 1, 0, COUNT);
     command(deed->line);
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_int_equal(said.lost, 1);
     for (uint32_t sequence = 2; sequence < MORE; sequence++) { /* into more than one segment */
         assert_int_equal(keep(store, sequence, 0, COUNT), COUNT);
@@ -125,7 +125,7 @@ static void writing_goes_on_after(const struct deed *deed) {
     second = open_received(&said);
     for (uint32_t sequence = 2; sequence < MORE; sequence++)
         assert_loads(second, sequence, COUNT, COUNT);
-    assert_int_equal(kv_store_look(store).dropped + kv_store_look(store).io_errors, 0);
+    assert_int_equal(kv_store_get_stats(store).dropped + kv_store_get_stats(store).io_errors, 0);
     close_store(second);
     close_store(store);
     assert_int_equal(said.lost + said.off + said.others, 1);
@@ -160,7 +160,7 @@ TEST_AROUND(a_segment_that_is_cut_takes_no_more, set_up, remove_all) {
         struct kv_store *store = open_received(&said);
         keep(store, 1, 0, COUNT);
         command(cuts[i].line);
-        kv_store_settle(store);
+        kv_store_flush(store);
         assert_int_equal(said.lost, 1);
         for (uint32_t sequence = 2; sequence < MORE; sequence++)
             assert_int_equal(keep(store, sequence, 0, COUNT), COUNT);
@@ -203,7 +203,7 @@ TEST_AROUND(a_directory_is_made_again_when_there_is_something_to_write, set_up, 
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     command(REMOVE("$D"));
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_int_equal(access(directory, F_OK), -1);
     keep(store, 1, 0, COUNT);
     close_store(store);
@@ -221,10 +221,10 @@ TEST_AROUND(writing_goes_off_without_a_place, set_up, remove_all) {
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, COUNT);
     command(REMOVE("$D") " && touch $D");
-    kv_store_settle(store);
+    kv_store_flush(store);
     for (uint32_t sequence = 2; sequence < 5; sequence++)
         keep(store, sequence, 0, COUNT);
-    assert_false(kv_store_look(store).writable);
+    assert_false(kv_store_get_stats(store).writable);
     assert_int_equal(said.lost, 1);
     assert_int_equal(said.off, 1);
     for (uint32_t sequence = 1; sequence < 5; sequence++)
@@ -347,10 +347,10 @@ TEST_AROUND(writes_to_a_lost_segment_end_in_nobodys_file, set_up, remove_all) {
         assert_loads(store, 1, COUNT, there);
         keep(store, 1, 0, COUNT);
         keep(second, 2, COUNT, 2 * COUNT);
-        kv_store_settle(store);
+        kv_store_flush(store);
         assert_loads(store, 1, COUNT, COUNT);
         assert_loads(store, 2, 2 * COUNT, 2 * COUNT);
-        assert_int_equal(kv_store_look(store).damaged + kv_store_look(second).damaged, 0);
+        assert_int_equal(kv_store_get_stats(store).damaged + kv_store_get_stats(second).damaged, 0);
         close_store(store);
         close_store(second);
         assert_int_equal(said.off + said.others, 0);
@@ -378,7 +378,7 @@ static void serve(int orders, int answers) {
     if (kv_store_open(&options, &store, NULL)) _exit(2);
     while (read(orders, &sequence, 1) == 1 && sequence != END) {
         if (sequence == LOOK)
-            kv_store_settle(store);
+            kv_store_flush(store);
         else
             keep(store, sequence, 0, COUNT);
         if (write(answers, &sequence, 1) != 1) _exit(3);
@@ -460,11 +460,11 @@ TEST_AROUND(a_sidecar_is_written_anew_while_others_run, set_up, remove_all) {
     close_store(store);
     store = open_received(&said); /* it adopts nothing before it writes */
     command("rm $D/*/*.idx");
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_int_equal(assert_sound().blocks, COUNT);
     command("for f in $D/*/*.idx; do rm $f && echo other >$f; done");
-    kv_store_settle(store); /* sees it */
-    kv_store_settle(store);
+    kv_store_flush(store); /* sees it */
+    kv_store_flush(store);
     assert_int_equal(assert_sound().blocks, COUNT);
     assert_loads(store, 1, COUNT, COUNT);
     close_store(store);
@@ -480,14 +480,14 @@ TEST_AROUND(an_endless_sidecar_is_written_anew, set_up, remove_all) {
     close_store(store);
     command("truncate -s 1T $D/*/*.idx");
     store = open_received(&said);
-    kv_store_settle(store);
+    kv_store_flush(store);
     struct kv_check check = assert_sound();
     assert_int_equal(check.blocks, COUNT);
     assert_true(check.bytes < (uint64_t)1 << 30);
     assert_loads(store, 1, COUNT, COUNT);
     command("truncate -s 1T $D/*/*.idx"); /* under way */
-    kv_store_settle(store);
-    kv_store_settle(store);
+    kv_store_flush(store);
+    kv_store_flush(store);
     assert_true(assert_sound().bytes < (uint64_t)1 << 30);
     close_store(store);
     assert_kept(1, 1);
@@ -502,11 +502,11 @@ TEST_AROUND(a_reader_forgets_what_is_gone, set_up, remove_all) {
     store = open_received(&said);
     assert_int_equal(found(store, 1, COUNT), COUNT);
     command("mkdir $D/aside && mv $D/*/*.kv $D/aside");
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_int_equal(found(store, 1, COUNT), 0);
-    assert_int_equal(kv_store_look(store).disk_blocks, 0);
+    assert_int_equal(kv_store_get_stats(store).disk_blocks, 0);
     command("mv $D/aside/*.kv $D/v1*"); /* and back */
-    kv_store_settle(store);
+    kv_store_flush(store);
     assert_loads(store, 1, COUNT, COUNT);
     close_store(store);
 }
@@ -570,7 +570,7 @@ TEST_AROUND(nothing_is_written_through_what_was_planted, set_up, remove_all) {
                  plants[i]);
         command(line);
         store = open_received(&said);
-        kv_store_settle(store);
+        kv_store_flush(store);
         assert_int_equal(keep(store, 2, 0, COUNT), COUNT);
         assert_loads(store, 2, COUNT, COUNT);
         close_store(store);
@@ -589,7 +589,7 @@ TEST_AROUND(nothing_is_written_through_what_was_planted, set_up, remove_all) {
 static void assert_unused(const char *mode, const char *cure) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_false(stats.on_disk || stats.writable || kv_store_is_writable(store));
     assert_int_equal(keep(store, 7, 0, COUNT), 0);
     close_store(store);
@@ -620,7 +620,7 @@ TEST_AROUND(a_directory_where_others_may_write_is_not_used, set_up, remove_all) 
                                         "rm $D/v*/* && chmod 777 $D"};
     struct said said = {0};
     struct kv_store *store = open_received(&said);
-    assert_true(kv_store_look(store).on_disk);
+    assert_true(kv_store_get_stats(store).on_disk);
     keep(store, 1, 0, COUNT);
     close_store(store);
     for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
@@ -657,9 +657,9 @@ TEST_AROUND(a_directory_that_is_replaced_is_looked_at_again, set_up, remove_all)
     struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     command("mv $D $D.aside && mkdir -m 777 $D && chmod 777 $D");
-    kv_store_settle(store);
+    kv_store_flush(store);
     keep(store, 2, 0, COUNT);
-    assert_false(kv_store_look(store).writable);
+    assert_false(kv_store_get_stats(store).writable);
     command("test -z \"$(ls -A $D)\" && rm -rf $D.aside");
     close_store(store);
     assert_int_equal(said.off, 1);

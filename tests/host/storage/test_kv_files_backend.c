@@ -172,9 +172,9 @@ TEST_AROUND(a_store_needs_no_files, set_up, tear_down) {
         if (round < 16) keep(store, 1, round, round + 1);
         keep(store, 100 + round, 0, 16);
         assert_loads(store, 1, used, used);
-        assert_true(kv_store_look(store).disk_bytes <= options.disk_bytes);
+        assert_true(kv_store_get_stats(store).disk_bytes <= options.disk_bytes);
     }
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_true(stats.removed_segments > 10 && stats.moved > 0);
     assert_int_equal(stats.dropped + stats.damaged + stats.io_errors, 0);
     close_store(store);
@@ -186,7 +186,7 @@ TEST_AROUND(a_store_needs_no_files, set_up, tear_down) {
             memory_segments[i].blocks[(slot + 1) * block_bytes() - KV_SLICE_ALIGN] ^= 1;
     store = open_with(&options);
     assert_loads(store, 1, 16, 0);
-    assert_true(kv_store_look(store).damaged > 0);
+    assert_true(kv_store_get_stats(store).damaged > 0);
     close_store(store);
     assert_int_equal(for_files("", NULL), 0);
     memory_clear();

@@ -5,6 +5,7 @@
 #include "host/storage/kv_files_check.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include "kv_blocks.h"
 #include "test_case.h"
@@ -73,6 +74,29 @@ TEST_AROUND(shrinking_leaves_what_somebody_writes_to, set_up, tear_down) {
     assert_int_equal(kv_files_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
     assert_int_equal(left, 0);
     assert_int_equal(kv_files_check("/nowhere", true, NULL, &check, &error), STATUS_NOT_FOUND);
+}
+
+/* Opens one file at most: the directory itself, but no second handle of it. */
+TEST_AROUND(a_shrink_without_file_handles_fails_and_removes_nothing, set_up, tear_down) {
+    struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
+    struct kv_store *store = open_with(&options);
+    struct rlimit limit;
+    struct error error;
+    uint64_t removed = 7, left = 7;
+    keep(store, 1, 0, 10);
+    close_store(store);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int lowest = open("/dev/null", O_RDONLY);
+    assert_true(lowest >= 0);
+    close(lowest);
+    struct rlimit less = {(rlim_t)lowest + 1, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    enum status status = kv_files_check_shrink(directory, 0, &removed, &left, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(error.text, "cannot open this directory again"));
+    assert_true(removed == 7 && left == 7);
+    assert_int_equal(for_files(".kv", NULL), 1);
 }
 
 /* One link to the segment, which moves aside, and one file more with a second name. */

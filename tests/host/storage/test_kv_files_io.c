@@ -18,7 +18,7 @@ static void keeps_and_loads(enum kv_io_kind io) {
     assert_loads(store, 1, BLOCKS, BLOCKS);
     assert_loads(store, 2, BLOCKS, 5);
     assert_loads(store, 3, BLOCKS, 0);
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_int_equal(stats.disk_blocks, BLOCKS + 5);
     assert_int_equal(stats.host_blocks, 0);
     assert_int_equal(stats.loaded_disk, BLOCKS + 5);

@@ -54,17 +54,17 @@ TEST_AROUND(all_formats_share_the_bound, set_up, tear_down) {
         assert_true(bytes_of_both(&kin) <= options.disk_bytes);
         assert_true(count_segments(&format) <= left);
         left = count_segments(&format);
-        if (left > 0) assert_int_equal(kv_store_look(second).removed_segments, 0);
+        if (left > 0) assert_int_equal(kv_store_get_stats(second).removed_segments, 0);
     }
     assert_int_equal(left, 0);
-    assert_true(kv_store_look(second).removed_segments > 0);
+    assert_true(kv_store_get_stats(second).removed_segments > 0);
     store = open_with(&options);
     keep(store, 50, 0, 3);
     for (uint32_t i = 0; i < 30; i++)
         keep(second, 200 + i, 0, 12);
     assert_loads(store, 50, 3, 3);
     assert_int_equal(count_segments(&format), 1);
-    assert_int_equal(kv_store_look(store).dropped + kv_store_look(second).dropped, 0);
+    assert_int_equal(kv_store_get_stats(store).dropped + kv_store_get_stats(second).dropped, 0);
     close_store(store);
     close_store(second);
     other = &kin;

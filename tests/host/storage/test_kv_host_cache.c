@@ -104,7 +104,7 @@ static void keep_blocks(void) {
                 ((uint8_t *)kv_pages_slice(&pages, block, slice))[i] = byte_of(block, slice, i);
     }
     kv_host_cache_give(host_cache, &keep->record);
-    kv_store_settle(kv_host_cache_store(host_cache));
+    kv_store_flush(kv_host_cache_store(host_cache));
     kv_host_cache_take(host_cache, take, NULL);
     assert_int_equal(kept_count, 1);
 }
@@ -276,7 +276,7 @@ TEST_AROUND(a_parked_load_is_reported, set_up, tear_down) {
         if (i % 3) assert_true(kv_host_cache_await(host_cache, SLOT, UINT32_MAX));
         if (i % 3 == 2) assert_true(kv_host_cache_take_end(host_cache, SLOT, &end));
         park();
-        kv_store_settle(kv_host_cache_store(host_cache));
+        kv_store_flush(kv_host_cache_store(host_cache));
         kv_host_cache_take(host_cache, take, NULL);
         assert_int_equal(loaded_count, 1);
         assert_int_equal(loaded_blocks, 3);

@@ -12,7 +12,7 @@ TEST_AROUND(host_memory_stands_in_front, set_up, tear_down) {
     struct kv_store *store = open_with(&options);
     for (uint32_t i = 0; i < BLOCKS; i += 8)
         keep(store, 1, i, i + 8);
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_int_equal(stats.disk_blocks, BLOCKS);
     assert_int_equal(stats.host_blocks, 18);
     assert_loads(store, 1, 8, 8);
@@ -26,7 +26,7 @@ TEST_AROUND(host_memory_stands_in_front, set_up, tear_down) {
     assert_int_equal(load(store, 1, 8).host, 8);
     for (uint32_t sequence = 2; sequence < 10; sequence++)
         keep(store, sequence, 0, 8);
-    stats = kv_store_look(store);
+    stats = kv_store_get_stats(store);
     assert_int_equal(stats.host_blocks, 18);
     assert_int_equal(stats.blocks, 18);
     close_store(store);
@@ -37,18 +37,18 @@ TEST_AROUND(two_share_a_directory, set_up, tear_down) {
     struct kv_store *a = open_with(&options), *b = open_with(&options);
     keep(a, 1, 0, 20);
     keep(b, 2, 0, 30);
-    kv_store_settle(a);
-    kv_store_settle(b);
+    kv_store_flush(a);
+    kv_store_flush(b);
     assert_loads(a, 2, BLOCKS, 30);
     assert_loads(b, 1, BLOCKS, 20);
     keep(b, 1, 0, 40); /* only what a has not written */
-    kv_store_settle(a);
+    kv_store_flush(a);
     assert_loads(a, 1, BLOCKS, 40);
     close_store(a);
     assert_loads(b, 1, BLOCKS, 40);
     struct kv_store *c = open_with(&options);
     keep(c, 3, 0, 10); /* in the segment that a left */
-    kv_store_settle(b);
+    kv_store_flush(b);
     assert_loads(b, 3, BLOCKS, 10);
     assert_int_equal(for_files(".kv", NULL), 2);
     close_store(b);

@@ -31,11 +31,11 @@ TEST_AROUND(layers_arrive_in_order, set_up, tear_down) {
             kept[i * bytes + k] = (char)(k % 253 + i + k / slice);
         keys[i] = key_of(9, i);
         blocks[i] = memory + i * bytes;
-        struct kv_put_ask ask = {.key = keys[i], .position = i, .block = kept + i * bytes};
-        assert_int_equal(kv_store_put(store, &ask), KV_PUT_TAKEN);
+        struct kv_put_request ask = {.key = keys[i], .position = i, .block = kept + i * bytes};
+        assert_int_equal(kv_store_put(store, &ask), KV_PUT_QUEUED);
     }
-    kv_store_settle(store);
-    struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = COUNT};
+    kv_store_flush(store);
+    struct kv_load_request ask = {.keys = keys, .blocks = blocks, .count = COUNT};
     struct kv_load *under_way = kv_store_load(store, &ask);
     for (uint32_t layer = 0; layer < wide.slice_count; layer++) {
         struct kv_load_state now = kv_store_load_wait(under_way, layer + 1, INT64_MAX);
@@ -79,7 +79,7 @@ TEST_AROUND(reading_may_fail, set_up, tear_down) {
     __atomic_store_n(&faults.read_error, 0, __ATOMIC_SEQ_CST);
     keep(store, 1, 0, 20); /* what was lost is stored again */
     assert_loads(store, 1, 20, 20);
-    assert_true(kv_store_look(store).io_errors > 0);
+    assert_true(kv_store_get_stats(store).io_errors > 0);
     close_store(store);
 }
 
@@ -106,7 +106,7 @@ TEST_AROUND(another_block_is_none, set_up, tear_down) {
     store = open_with(&options);
     assert_int_equal(found(store, 1, 2), 2);
     assert_loads(store, 1, 2, 0);
-    assert_true(kv_store_look(store).damaged >= 1);
+    assert_true(kv_store_get_stats(store).damaged >= 1);
     close_store(store);
 }
 
@@ -157,11 +157,11 @@ static void keep_many(struct kv_store *store) {
             static char *block;
             if (!block) block = take_blocks(1);
             fill(block, i + k, 0);
-            struct kv_put_ask ask = {.key = key_of(i + k, 0), .block = block};
-            assert_int_equal(kv_store_put(store, &ask), KV_PUT_TAKEN);
-            kv_store_settle(store);
+            struct kv_put_request ask = {.key = key_of(i + k, 0), .block = block};
+            assert_int_equal(kv_store_put(store, &ask), KV_PUT_QUEUED);
+            kv_store_flush(store);
         }
-    assert_int_equal(kv_store_look(store).disk_blocks, MANY);
+    assert_int_equal(kv_store_get_stats(store).disk_blocks, MANY);
 }
 
 static uint32_t count_right(struct kv_store *store) {
@@ -183,14 +183,14 @@ TEST_AROUND(flipped_bits_are_all_found, set_up, tear_down) {
         damaged += damaged_slots[i];
     assert_true(damaged > 300);
     assert_int_equal(count_right(store), MANY - damaged);
-    assert_int_equal(kv_store_look(store).damaged, damaged);
+    assert_int_equal(kv_store_get_stats(store).damaged, damaged);
     assert_int_equal(count_right(store), MANY - damaged);
-    assert_int_equal(kv_store_look(store).damaged, damaged); /* they are not looked at again */
+    assert_int_equal(kv_store_get_stats(store).damaged, damaged); /* they are not looked at again */
     close_store(store);
     store = open_many(); /* nor after a restart */
-    assert_int_equal(kv_store_look(store).disk_blocks, MANY - damaged);
+    assert_int_equal(kv_store_get_stats(store).disk_blocks, MANY - damaged);
     assert_int_equal(count_right(store), MANY - damaged);
-    assert_int_equal(kv_store_look(store).damaged, 0);
+    assert_int_equal(kv_store_get_stats(store).damaged, 0);
     close_store(store);
 }
 

@@ -81,6 +81,6 @@ TEST_AROUND(a_killed_process_leaves_what_it_wrote, set_up, tear_down) {
         whole += loaded.blocks;
     }
     assert_true(whole > 50);
-    assert_int_equal(kv_store_look(store).damaged, 0);
+    assert_int_equal(kv_store_get_stats(store).damaged, 0);
     close_store(store);
 }

@@ -21,7 +21,7 @@ TEST_AROUND(the_bound_holds_and_what_is_used_stays, set_up, tear_down) {
         for_files("", add_bytes);
         assert_true(bytes_seen <= options.disk_bytes);
     }
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_true(stats.removed_segments > 20 && stats.moved > 0);
     assert_true(stats.disk_blocks > 120 && stats.disk_blocks <= 256);
     assert_int_equal(stats.dropped + stats.damaged + stats.io_errors, 0);
@@ -38,7 +38,7 @@ TEST_AROUND(removing_is_safe_for_readers, set_up, tear_down) {
     uint32_t read = 0;
     for (uint32_t round = 0; round < 60; round++) {
         keep(writer, round, 0, 12);
-        if (round % 2) kv_store_settle(reader);
+        if (round % 2) kv_store_flush(reader);
         for (uint32_t back = 0; back < 4 && back <= round; back++) {
             struct loaded loaded = load(reader, round - back, 12);
             assert_true(loaded.right);
@@ -46,7 +46,7 @@ TEST_AROUND(removing_is_safe_for_readers, set_up, tear_down) {
         }
     }
     assert_true(read > 60 * 12);
-    assert_int_equal(kv_store_look(reader).damaged, 0);
+    assert_int_equal(kv_store_get_stats(reader).damaged, 0);
     close_store(writer);
     close_store(reader);
 }
@@ -62,7 +62,7 @@ TEST_AROUND(writes_are_bounded, set_up, tear_down) {
     struct kv_store *store = open_with(&options);
     uint32_t taken = keep(store, 1, 0, ASKED); /* until they are written */
     double seconds = (double)(clock_now_ns() - begun_ns) * 1e-9;
-    struct kv_store_stats stats = kv_store_look(store);
+    struct kv_store_stats stats = kv_store_get_stats(store);
     assert_true(taken >= QUEUE && taken <= RATE * (seconds + 0.25) + 1);
     assert_int_equal(stats.dropped, ASKED - taken);
     assert_int_equal(stats.disk_blocks, taken);
@@ -78,7 +78,7 @@ static void a_full_disk_turns_writing_off(int error) {
     __atomic_store_n(&faults.write_error, error, __ATOMIC_SEQ_CST);
     keep(store, 2, 0, 20);
     keep(store, 3, 0, 20);
-    assert_false(kv_store_look(store).writable);
+    assert_false(kv_store_get_stats(store).writable);
     assert_int_equal(faults.lines, 1);
     assert_loads(store, 1, 20, 20);
     assert_loads(store, 2, 20, 0);
@@ -99,8 +99,8 @@ TEST_AROUND(a_write_that_ends_late_does_not_turn_writing_on, set_up, tear_down) 
     struct kv_store_options options = with_faults(KV_IO_AUTO, &hook, &faults);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, 60);
-    kv_store_settle(store);
-    assert_false(kv_store_look(store).writable);
+    kv_store_flush(store);
+    assert_false(kv_store_get_stats(store).writable);
     assert_int_equal(faults.lines, 1);
     close_store(store);
 }

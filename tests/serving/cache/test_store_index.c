@@ -69,9 +69,9 @@ TEST(it_agrees_with_a_list) {
         count += !there;
         if (list[number].segment == STORE_NONE && list[number].frame == STORE_NONE) count--;
         if (what % 2)
-            store_index_place(&index, block, to, i);
+            store_index_set_disk(&index, block, to, i);
         else
-            store_index_hold(&index, block, to);
+            store_index_set_frame(&index, block, to);
         assert_int_equal(index.count, count);
         if (i % 1000 == 0) store_index_audit(&index);
     }
@@ -88,14 +88,14 @@ TEST(leading_blocks_end_at_the_first_gap) {
         keys[i] = key_of(i);
         if (i == 4) continue;
         uint32_t block = store_index_add(&index, &keys[i], &keys[i], i);
-        store_index_place(&index, block, 0, i);
-        if (i % 2) store_index_hold(&index, block, i);
+        store_index_set_disk(&index, block, 0, i);
+        if (i % 2) store_index_set_frame(&index, block, i);
     }
     uint32_t host;
-    assert_int_equal(store_index_leading(&index, keys, 6, &host), 4);
+    assert_int_equal(store_index_match_prefix(&index, keys, 6, &host), 4);
     assert_int_equal(host, 2);
-    assert_int_equal(store_index_leading(&index, keys, 3, NULL), 3);
-    assert_int_equal(store_index_leading(&index, keys + 4, 2, &host), 0);
+    assert_int_equal(store_index_match_prefix(&index, keys, 3, NULL), 3);
+    assert_int_equal(store_index_match_prefix(&index, keys + 4, 2, &host), 0);
     free(memory);
 }
 
@@ -104,9 +104,9 @@ TEST(heat_halves_with_every_half_life) {
     struct store_index index = index_of(64, &memory);
     struct block_key key = key_of(1), other = key_of(2);
     uint32_t block = store_index_add(&index, &key, &key, 0);
-    store_index_place(&index, block, 0, 0);
+    store_index_set_disk(&index, block, 0, 0);
     uint32_t second = store_index_add(&index, &other, &other, 0);
-    store_index_place(&index, second, 0, 1);
+    store_index_set_disk(&index, second, 0, 1);
     store_index_touch(&index, block);
     assert_true(store_index_heat(&index, block) > 1.9);
     double before = store_index_heat(&index, block);

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "host/process/log/log.h"
 #include "host/process/own_file.h"
 #include "host/process/recording/recording.h"
+#include "host/process/timed_wait.h"
 
 #define BEHIND_BYTES_MAX ((size_t)256 << 20) /* limit of buffers that wait to be written */
 #define WRITE_NS ((int64_t)100000000)        /* longest time before a buffer is written */
@@ -101,11 +101,7 @@ static enum recording_end write_pieces(struct recorder *recorder, const struct p
 }
 
 static void recorder_wait(struct recorder *recorder) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    int64_t ns = until.tv_nsec + WRITE_NS;
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    const struct timespec until = timed_wait_deadline(WRITE_NS);
     while (!recorder->ending && recorder->first == recorder->last)
         if (pthread_cond_timedwait(&recorder->wake, &recorder->lock, &until)) return;
 }
@@ -284,7 +280,7 @@ enum status recorder_open(const struct recorder_options *options, struct recorde
     recording_mask_open(&recorder->mask, key, tokens, vocab);
     if (!recorder->mask.tokens) free(tokens);
     pthread_mutex_init(&recorder->lock, NULL);
-    pthread_cond_init(&recorder->wake, NULL);
+    timed_wait_open(&recorder->wake);
     *recorder_out = recorder;
     return STATUS_OK;
 }

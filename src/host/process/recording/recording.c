@@ -88,7 +88,8 @@ enum status recording_open(const char *name, const void *memory, size_t bytes,
     enum status status = recording_take_chunk(&recording, name, &chunk, &payload, error);
     if (status) return status;
     if (!payload || chunk->kind != RECORDING_HEAD)
-        return error_set(error, STATUS_INVALID, "%s: ends before it says what was recorded", name);
+        return error_set(error, STATUS_INVALID,
+                         "%s: ends before the description of what was recorded", name);
     recording.head = (struct bytes){payload, strnlen(payload, chunk->bytes)};
     pass_chunk(&recording, chunk);
     *out = recording;
@@ -152,7 +153,7 @@ static bool recording_usage_valid(const struct recording_entry *entry, size_t le
            records_valid(records + entry->given_bytes, bytes - entry->given_bytes);
 }
 
-/* Goes to the next chunk of entries. Returns false at the end. */
+/* Goes to the next chunk of entries. At the end of the recording sets recording->ended. */
 static enum status recording_next_chunk(struct recording *recording, const char *name,
                                         struct error *error) {
     const struct recording_chunk *chunk = NULL;
