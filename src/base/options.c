@@ -432,8 +432,8 @@ static enum status parse_words(const struct option_table *table, int argc, char 
                 status = options_set_option(table, flag.option, flag.value, &given, values, error);
         } else if (!flags_over && is_flag(word)) {
             status = error_set(error, STATUS_INVALID,
-                               "unknown option '%.80s'; options begin with two dashes, and an "
-                               "argument that begins with one stands behind '--'",
+                               "unknown option '%.80s'; options begin with two dashes; put an "
+                               "argument that begins with a dash after '--'",
                                word);
         } else if (result->positional_count == table->positional_max) {
             status = error_set(error, STATUS_INVALID,

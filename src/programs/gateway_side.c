@@ -82,7 +82,7 @@ static enum status choose_admin_port(const struct gateway_side_values *values, u
     *port_out = values->port ? (uint32_t)values->port + 1 : 0;
     if (!given && *port_out > PORT_MAX)
         return error_set(error, STATUS_INVALID,
-                         "there is no port behind --port %d for the operator; give --admin-port",
+                         "there is no port after --port %d for the operator; set --admin-port",
                          PORT_MAX);
     if (!given) return STATUS_OK;
     unsigned long port = strtoul(given, &end, 10);
@@ -266,7 +266,7 @@ static enum status gateway_side_open_side(struct gateway_side *side,
     *side = (struct gateway_side){.values = values, .record = record};
     model_run_name(directory, values->served_name, side->name);
     if (values->prices && !values->database)
-        return error_set(error, STATUS_INVALID, "--prices wants --database, where the ledger lies");
+        return error_set(error, STATUS_INVALID, "--prices needs --database, which has the ledger");
     enum status status = open_text(side, directory, shape, error);
     if (!status && values->database)
         status = gateway_side_open_ledger(side, error);

@@ -36,8 +36,7 @@ enum status plan_load_window(struct load_trace *trace, struct plan_window *windo
     double last = trace->count ? trace->rows[trace->count - 1].arrival : 0;
     struct plan_window window = {.trace = *trace, .measure_s = PLAN_WINDOW_S};
     if (trace->count < 2 || !trace->has_arrivals || last <= 0)
-        return error_set(error, STATUS_INVALID,
-                         "the trace says nothing of when requests came: give --rate");
+        return error_set(error, STATUS_INVALID, "the trace has no arrival times: set --rate");
     double begin = busiest(trace, PLAN_WINDOW_S);
     double from = begin > PLAN_WINDOW_S ? begin - PLAN_WINDOW_S : 0;
     size_t first = 0;

@@ -23,7 +23,7 @@ def main():
             assert re.search(words, said.splitlines()[-1]), said
 
         write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 3\n")
-        refuse_prices("--prices wants --database")
+        refuse_prices("--prices needs --database")
         refuse_prices("exclude each other; `fathom account import who.yaml", "--database", database, "--accounts",
                       "who.yaml")
         run("account", "create", "acme", "--database", database)

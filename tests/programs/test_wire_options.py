@@ -15,4 +15,4 @@ with tempfile.TemporaryDirectory() as folder:
         refuse(1, "--wire-key and %s need each other" % peers, *common, peers, key + ".public")
         refuse(1, "--wire-plain and keys exclude each other", *common, "--wire-plain", "--wire-key", key + ".secret",
                peers, key + ".public")
-        refuse(1, "leaves this machine, and there are no keys", command, address, "tcp://192.0.2.1:9")
+        refuse(1, "is not limited to this machine, and there are no keys", command, address, "tcp://192.0.2.1:9")

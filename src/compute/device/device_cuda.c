@@ -345,8 +345,8 @@ static enum status device_cuda_check_gpu(uint32_t index, struct error *error) {
         return device_cuda_failed(code, "no GPU can be used", STATUS_UNSUPPORTED, error);
     if (index >= (uint32_t)count)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "GPU %u is not there: this process may use %d, and each rank of a host "
-                         "takes one",
+                         "there is no GPU %u: this process can use %d, and each rank of a host "
+                         "needs one",
                          index, count);
     code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, (int)index);
     if (code == cudaSuccess)

@@ -537,9 +537,7 @@ static enum status join_epoch(struct error *error) {
             status = error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
         else if (job.joining && job.begun && clock_now_ns() - began_ns > REGROUP_NS_MAX)
             status = error_set(error, STATUS_GONE,
-                               "rank %u: the ranks that live do not come "
-                               "together again",
-                               job.rank);
+                               "rank %u: the surviving ranks did not regroup in time", job.rank);
     }
     return status;
 }

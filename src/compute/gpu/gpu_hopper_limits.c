@@ -13,8 +13,8 @@
 static enum status refuse(const char *what, uint32_t found, const char *expected, const char *cure,
                           struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED,
-                     "no kernel for GPUs takes %s %u, expected %s; use %s--device cpu", what, found,
-                     expected, cure);
+                     "the GPU kernels do not support %s %u; expected %s; use %s--device cpu", what,
+                     found, expected, cure);
 }
 
 static enum status check_multiple(const char *what, uint32_t found, uint32_t most,
@@ -43,8 +43,8 @@ static enum status check_kv_b(const struct model *model, bool mtp, struct error 
             checkpoint_find(model->checkpoint, NAME_KV_B, layer, LAYOUT_NONE);
         if (kv_b && kv_b->type != TENSOR_BF16 && kv_b->type != TENSOR_E4M3)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "no kernel for GPUs takes %s, which is neither BF16 nor FP8, in this "
-                             "mode; use --activations f32, or --device cpu",
+                             "the GPU kernels do not support %s, which is neither BF16 nor FP8, in "
+                             "this mode; use --activations f32, or --device cpu",
                              kv_b->name);
     }
     return STATUS_OK;
@@ -58,7 +58,7 @@ enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct 
             : NULL;
     if (embedding && embedding->type == TENSOR_E4M3)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "no kernel for GPUs takes an embedding of FP8; use --device cpu");
+                         "the GPU kernels do not support an embedding in FP8; use --device cpu");
     if (shape->hidden % 4 || shape->hidden > NORM_MAX)
         return refuse("hidden_size", shape->hidden, "a multiple of 4 up to 49152", "", error);
     if (shape->heads * shape->value_dim % 4)

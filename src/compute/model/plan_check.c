@@ -40,8 +40,8 @@ static enum status check_scores(const struct model *model, const struct step_pla
                       model->shape->vocab - 1);
     if (row->draft_count == 0 && model->follower.score) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
-                     "step %llu, row %u: tokens are scored only where there are no drafts, and "
-                     "somebody takes the scores",
+                     "step %llu, row %u: tokens are scored only in rows without drafts, and if "
+                     "something receives the scores",
                      (unsigned long long)plan->step, index);
 }
 
@@ -77,7 +77,7 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (status != STATUS_OK) return status;
     if (row->sample && !row->logits_count)
         return error_set(error, STATUS_INVALID,
-                         "step %llu, row %u: it is to be sampled, but asks for no logits",
+                         "step %llu, row %u: expected logits for a sampled row, found none",
                          (unsigned long long)plan->step, index);
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     for (uint32_t i = 0; i < row->token_count; i++)

@@ -164,13 +164,13 @@ static enum status engine_check_rows(const struct engine *engine, const struct s
                                      struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     if (plan->row_count > engine->rows_max)
-        return error_set(error, STATUS_INVALID, "a plan of %u rows, the engine takes %u",
+        return error_set(error, STATUS_INVALID, "a plan has %u rows; expected at most %u",
                          plan->row_count, engine->rows_max);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         if (rows[i].logits_count > 1)
             return error_set(error, STATUS_INVALID,
-                             "row %u asks for the logits of %u tokens; serving computes the last "
-                             "one's only",
+                             "row %u requests the logits of %u tokens; serving computes those of "
+                             "the last token only",
                              i, rows[i].logits_count);
         if (!engine_inside(rows[i].history_index, rows[i].history_count, plan->history_count) ||
             !engine_inside(rows[i].bias_index, rows[i].bias_count, plan->bias_count))
@@ -178,11 +178,11 @@ static enum status engine_check_rows(const struct engine *engine, const struct s
                              "row %u's history or biases lie outside the plan", i);
         if (rows[i].sampling.top_logprobs > LIMIT_TOP_LOGPROBS)
             return error_set(error, STATUS_INVALID,
-                             "row %u asks for %u log probabilities, at most %d are supported", i,
+                             "row %u requests %u log probabilities; expected at most %d", i,
                              rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
         if (rows[i].constrained && !engine->masks.begin)
             return error_set(error, STATUS_INVALID,
-                             "row %u is constrained; this engine makes no masks", i);
+                             "row %u is constrained, but this engine has no grammar masks", i);
     }
     return STATUS_OK;
 }

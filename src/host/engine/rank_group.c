@@ -921,7 +921,7 @@ static struct group_worker own_worker; /* for the life of the process */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) {
     struct model_options options = {0};
     if (!services.options)
-        return error_set(error, STATUS_UNSUPPORTED, "ranks of this program do not come back");
+        return error_set(error, STATUS_UNSUPPORTED, "this command does not restart ranks");
     enum status status = services.options(services.context, &options, error);
     if (status) return status;
     fill_options(&options, ranks, job_rank_assigned());

@@ -252,7 +252,7 @@ static double ms_of(const struct rebalance_cost *cost) {
 
 /* Logs the reason for the new map, with the costs of the alternatives in milliseconds per thousand
  * tokens of each rank, through all layers. */
-static void rebalancer_say_why(const struct rebalancer *r) {
+static void rebalancer_log_reason(const struct rebalancer *r) {
     struct rebalance_cost of[REBALANCE_WAY_COUNT] = {{0}}, before = {0}, after = {0};
     uint32_t layers[REBALANCE_WAY_COUNT] = {0}, count = 0;
     double left = 0, leaves = 0;
@@ -292,7 +292,7 @@ static void end_map(struct rebalancer *r) {
     expert_load_restart(&r->load);
     if (!r->options.says || r->loses) return;
     say_done(r);
-    rebalancer_say_why(r);
+    rebalancer_log_reason(r);
 }
 
 /* Starts a wave with the next layers that fit. If none are left, the new map is complete. */
@@ -426,7 +426,7 @@ static void rebalancer_verify(struct rebalancer *r, int64_t now_ns) {
 }
 
 /* Examines one layer: some tens of microseconds between two steps. */
-static void rebalancer_look(struct rebalancer *r, int64_t now_ns) {
+static void rebalancer_plan_layer(struct rebalancer *r, int64_t now_ns) {
     uint32_t layer = r->next_layer++;
     if (layer == r->map->layers) {
         rebalancer_verify(r, now_ns);
@@ -480,7 +480,7 @@ void rebalancer_turn(struct rebalancer *r) {
     else if (r->state == WATCHES)
         rebalancer_watch(r, now_ns);
     else if (r->state == LOOKS)
-        rebalancer_look(r, now_ns);
+        rebalancer_plan_layer(r, now_ns);
     else
         rebalancer_move(r, now_ns);
 }
@@ -498,7 +498,7 @@ void rebalancer_set_role(struct rebalancer *r, enum unit_role role) {
 enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, struct error *error) {
     uint32_t count = 0;
     if (!r->map || rank >= r->shape.ranks)
-        return error_set(error, STATUS_INVALID, "there is no rank %u to be masked, of %u", rank,
+        return error_set(error, STATUS_INVALID, "cannot mask rank %u: the unit has %u ranks", rank,
                          rank_group_count(r->group));
     bool before = r->masked[rank];
     r->masked[rank] = masked;
@@ -508,7 +508,7 @@ enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, st
         r->masked[rank] = before;
         return error_set(error, STATUS_INVALID,
                          "rank %u cannot be masked: the others have %u slots in a layer for %u "
-                         "experts; it takes --redundant-experts %u",
+                         "experts; this needs --redundant-experts %u",
                          rank, (r->shape.ranks - count) * r->shape.slots_per_rank, r->shape.experts,
                          count < r->shape.ranks ? rebalance_redundancy(&r->shape, count) : 0);
     }
@@ -544,8 +544,8 @@ static enum status mask_dead(struct rebalancer *r, bool *died_out, struct error 
     memcpy(r->masked, r->dead, r->shape.ranks * sizeof *r->masked); /* drained ranks are needed */
     if (rebalance_fits(&r->shape, r->dead)) return STATUS_OK;
     return error_set(error, STATUS_FULL,
-                     "the living have %u slots in a layer for %u experts; it takes "
-                     "--redundant-experts %u",
+                     "the surviving ranks have %u slots in a layer for %u experts; this "
+                     "needs --redundant-experts %u",
                      (r->shape.ranks - dead) * r->shape.slots_per_rank, r->shape.experts,
                      rebalance_redundancy(&r->shape, dead));
 }

@@ -87,7 +87,7 @@ static void notify_dead(struct step_thread *thread, struct worker *worker, uint3
     struct record_drain drain = {
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     thread->dead[rank] = true;
-    rank_watch_lose(rank);
+    rank_watch_remove(rank);
     worker_answer(worker, &drain.record);
 }
 

@@ -15,17 +15,18 @@
 
 /* ---- common parts ---- */
 
-static void http_reply_say(const struct http_reply *reply, enum answer_header header,
-                           const char *value) {
+static void http_reply_set_header(const struct http_reply *reply, enum answer_header header,
+                                  const char *value) {
     evbuffer_add_printf(reply->out, "%s: %s\r\n", answer_header_name(header), value);
 }
 
-static void say_number(const struct http_reply *reply, enum answer_header header, uint32_t value) {
+static void http_reply_set_number(const struct http_reply *reply, enum answer_header header,
+                                  uint32_t value) {
     evbuffer_add_printf(reply->out, "%s: %" PRIu32 "\r\n", answer_header_name(header), value);
 }
 
 /* Writes the CORS headers, which allow pages of another origin to read the response. */
-static void say_to_pages(const struct http_reply *reply) {
+static void write_cors_headers(const struct http_reply *reply) {
     if (!reply->lets_pages_in) return;
     evbuffer_add_printf(reply->out, "Vary: Origin\r\n");
     if (!reply->allow_origin.count) return;
@@ -45,15 +46,15 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
-    http_reply_say(reply, ANSWER_HEADER_REQUEST_ID, reply->request_name);
-    http_reply_say(reply, ANSWER_HEADER_REQUEST_ID_PLAIN, reply->request_name);
+    http_reply_set_header(reply, ANSWER_HEADER_REQUEST_ID, reply->request_name);
+    http_reply_set_header(reply, ANSWER_HEADER_REQUEST_ID_PLAIN, reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
     else
         evbuffer_add_printf(reply->out,
                             "Connection: keep-alive\r\nKeep-Alive: timeout=%" PRIu32 "\r\n",
                             reply->idle_s);
-    say_to_pages(reply);
+    write_cors_headers(reply);
 }
 
 static void end(const struct http_reply *reply, const char *content_type, struct bytes body) {
@@ -93,11 +94,11 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
             message, status >= 500 ? "server_error" : "invalid_request_error");
     check(json_writer_fits(&writer));
     begin(reply, status);
-    if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
+    if (status == 503) http_reply_set_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
     if (status == 415 && reply->knows_no_coding) /* not if the media type is the reason */
-        http_reply_say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
+        http_reply_set_header(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
     /* the methods for an embedded page */
-    if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD");
+    if (status == 405) http_reply_set_header(reply, ANSWER_HEADER_ALLOW, "GET, HEAD");
     end(reply, "application/json", (struct bytes){body, writer.count});
 }
 
@@ -123,7 +124,7 @@ void http_reply_asset(const struct http_reply *reply, const struct http_asset *a
 
 void http_reply_options(const struct http_reply *reply) {
     begin(reply, 204);
-    http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD, POST, OPTIONS");
+    http_reply_set_header(reply, ANSWER_HEADER_ALLOW, "GET, HEAD, POST, OPTIONS");
     evbuffer_add_printf(reply->out, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
                                     "Access-Control-Allow-Headers: *, Authorization\r\n"
                                     "Access-Control-Max-Age: 86400\r\n\r\n");
@@ -146,14 +147,15 @@ void http_reply_respond(const struct http_reply *reply, const struct record_resp
     begin(reply, answer->http_status);
     evbuffer_add_printf(reply->out, "Cache-Control: no-store\r\n");
     if (answer->retry_after_seconds)
-        say_number(reply, ANSWER_HEADER_RETRY_AFTER, answer->retry_after_seconds);
+        http_reply_set_number(reply, ANSWER_HEADER_RETRY_AFTER, answer->retry_after_seconds);
     bool gets = answer->allow & 1u << HTTP_GET, options = reply->lets_pages_in;
     if (answer->allow)
-        http_reply_say(reply, ANSWER_HEADER_ALLOW,
-                       gets      ? options ? "GET, HEAD, OPTIONS" : "GET, HEAD"
-                       : options ? "POST, OPTIONS"
-                                 : "POST");
-    if (answer->http_status == 401) http_reply_say(reply, ANSWER_HEADER_AUTHENTICATE, "Bearer");
+        http_reply_set_header(reply, ANSWER_HEADER_ALLOW,
+                              gets      ? options ? "GET, HEAD, OPTIONS" : "GET, HEAD"
+                              : options ? "POST, OPTIONS"
+                                        : "POST");
+    if (answer->http_status == 401)
+        http_reply_set_header(reply, ANSWER_HEADER_AUTHENTICATE, "Bearer");
     evbuffer_add(reply->out, respond_headers(answer), answer->header_bytes);
     end(reply, type_name(answer->content_type),
         (struct bytes){respond_body(answer), answer->body_bytes});

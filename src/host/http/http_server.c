@@ -287,7 +287,7 @@ static void http_server_write_error(struct server_connection *connection, uint32
 }
 
 /* Logs refused hosts and origins, and overload. Mistakes of clients are logged at debug level. */
-static void http_server_say_refused(const struct server_connection *connection, uint32_t status,
+static void http_server_log_refused(const struct server_connection *connection, uint32_t status,
                                     const char *message) {
     bool is_notable = status == 403 || status == 421 || status == 503;
     log_say(is_notable ? LOG_WARNING : LOG_DEBUG, SUBJECT,
@@ -298,7 +298,7 @@ static void http_server_say_refused(const struct server_connection *connection, 
 /* Answers a request that will not be read completely. */
 static void refuse(struct server_connection *connection, uint32_t status, const char *message) {
     connection->keep_alive = false;
-    http_server_say_refused(connection, status, message);
+    http_server_log_refused(connection, status, message);
     http_server_write_error(connection, status, message);
     forget_request(connection);
     linger(connection);
@@ -356,7 +356,7 @@ http_server_make_request(struct server_connection *connection) {
 static void http_server_refuse_busy(struct server_connection *connection) {
     const char *message = "the server is busy; try again in a moment";
     connection->exchange = 0;
-    http_server_say_refused(connection, 503, message);
+    http_server_log_refused(connection, 503, message);
     http_server_write_error(connection, 503, message);
     flush_answer(connection);
 }

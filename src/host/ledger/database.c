@@ -138,8 +138,7 @@ static enum status database_explain(const struct database *database, int code,
     const char *path = database->path;
     switch (code & 0xff) {
     case SQLITE_FULL:
-        return error_set(error, STATUS_FULL, "%.300s: there is no room on its disk; make some",
-                         path);
+        return error_set(error, STATUS_FULL, "%.300s: its disk is full; free some space", path);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN: /* the files of the WAL */
     case SQLITE_PERM:
@@ -382,13 +381,13 @@ static enum status check_schema(struct database *database, int64_t *version_out,
     if (tables == 0 && application == 0 && *version_out == 0) return STATUS_OK; /* a new database */
     if (application != APPLICATION_ID)
         return error_set(error, STATUS_INVALID,
-                         "%.300s: is a database of something else; name one that Fathom has made, "
-                         "or a file that is not there yet",
+                         "%.300s: is the database of another program; name one that Fathom has "
+                         "made, or a file that does not exist yet",
                          database->path);
     if (*version_out > DATABASE_SCHEMA)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "%.300s: was written by a newer Fathom (schema %lld; this one knows %d); "
-                         "use that one, or its copy from before",
+                         "%.300s: was written by a newer Fathom (schema %lld; this one supports at "
+                         "most %d); use the newer one, or the copy made before the upgrade",
                          database->path, (long long)*version_out, DATABASE_SCHEMA);
     return STATUS_OK;
 }

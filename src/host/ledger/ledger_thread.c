@@ -74,7 +74,7 @@ static bool is_changed(struct ledger *ledger) {
 
 /* Checks for changes. If the database cannot be read now, nothing changes, and it is checked
  * again. */
-static void ledger_thread_look(struct ledger *ledger, struct worker *worker) {
+static void ledger_thread_check_changes(struct ledger *ledger, struct worker *worker) {
     struct record_accounts *accounts = NULL;
     struct error error;
     int64_t version = ledger->version;
@@ -168,7 +168,7 @@ void ledger_thread_work(void *context, struct worker *worker, const struct recor
     if (group_commit_now(&ledger->commits, ledger->waiting_count, more_come, now))
         ledger_thread_write_all(ledger, worker);
     if (now >= ledger->look_ns) {
-        ledger_thread_look(ledger, worker);
+        ledger_thread_check_changes(ledger, worker);
         ledger->look_ns = now + LOOK_NS;
     }
     worker_call_again(worker, LOOK_NS);

@@ -66,7 +66,7 @@ static enum constraint_verdict constraint_validator_compile(struct constraint_va
     struct lazy_memory work = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     enum status status = STATUS_OK;
     if (!result.start || !work.start) {
-        status = error_set(error, STATUS_NO_MEMORY, "there is no memory to compile the constraint");
+        status = error_set(error, STATUS_NO_MEMORY, "no memory to compile the constraint");
     } else {
         struct arena arena, scratch;
         const struct constraint *constraint;

@@ -178,7 +178,7 @@ static void kv_ranks_on_retry(evutil_socket_t file, short what, void *context) {
 }
 
 /* Forwards a record of any rank to the owner. */
-static void kv_ranks_say(void *context, const struct record *record) {
+static void kv_ranks_forward(void *context, const struct record *record) {
     struct kv_ranks *ranks = context;
     ranks->options.say(ranks->options.context, record);
 }
@@ -186,7 +186,7 @@ static void kv_ranks_say(void *context, const struct record *record) {
 static void answer_for(struct kv_ranks *ranks, struct kv_peer *dead) {
     union kv_answer answer;
     while (kv_asked_deny(&dead->asked, &answer))
-        kv_ranks_say(ranks, &answer.record);
+        kv_ranks_forward(ranks, &answer.record);
 }
 
 /* ---- ranks come and go ---- */
@@ -201,7 +201,7 @@ static void kv_ranks_enter(struct kv_ranks *ranks, uint32_t rank, uint32_t numbe
     peer->lost_ns = 0;
     memcpy(hello.address, address, sizeof hello.address);
     if (peer->dead)
-        kv_ranks_say(ranks, &hello.record);
+        kv_ranks_forward(ranks, &hello.record);
     else
         memcpy(ranks->addresses[rank], address, sizeof ranks->addresses[rank]);
     peer->dead = false;
@@ -307,7 +307,7 @@ static void kv_ranks_on_wire(void *context, uint32_t number, const struct record
         kv_ranks_take_hello(ranks, number, (const struct record_kv_hello *)record);
     } else if (rank < ranks->options.rank_count && ranks->peers[rank].number == number) {
         kv_asked_end(&ranks->peers[rank].asked, record);
-        kv_ranks_say(ranks, record);
+        kv_ranks_forward(ranks, record);
     } else {
         wire_drop(ranks->wire, number, "it speaks for another rank");
     }
@@ -361,7 +361,8 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
     enum status status = STATUS_OK;
     if (!ranks->peers || !ranks->addresses || !ranks->retry || !ranks->doubt)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
-    if (!status) status = kv_ranks_open_own(&ranks->own, options, base, ranks, kv_ranks_say, error);
+    if (!status)
+        status = kv_ranks_open_own(&ranks->own, options, base, ranks, kv_ranks_forward, error);
     if (!status) {
         own_address(&ranks->own, ranks->addresses[0]);
         ranks->there = 1;
@@ -415,18 +416,18 @@ struct kv_agent {
     pthread_t thread;
 };
 
-static void agent_send(struct kv_agent *agent) {
+static void kv_agent_send(struct kv_agent *agent) {
     send_queue(agent->wire, &agent->peer, &agent->waiting, agent->retry);
 }
 
-static void agent_on_retry(evutil_socket_t file, short what, void *context) {
-    agent_send(context);
+static void kv_agent_on_retry(evutil_socket_t file, short what, void *context) {
+    kv_agent_send(context);
 }
 
-static void agent_say(void *context, const struct record *record) {
+static void kv_agent_send_record(void *context, const struct record *record) {
     struct kv_agent *agent = context;
     record_queue_force(&agent->waiting, record);
-    agent_send(agent);
+    kv_agent_send(agent);
 }
 
 static void agent_joined(void *context, uint32_t peer) {
@@ -435,7 +436,7 @@ static void agent_joined(void *context, uint32_t peer) {
                                     .rank = agent->options.rank};
     own_address(&agent->own, hello.address);
     agent->peer = peer;
-    agent_say(agent, &hello.record);
+    kv_agent_send_record(agent, &hello.record);
 }
 
 static void agent_lost(void *context, uint32_t peer) {
@@ -462,7 +463,7 @@ static void *kv_ranks_agent_run(void *context) {
 static enum status agent_events(struct kv_agent *agent, struct error *error) {
     agent->base = event_base_new();
     if (agent->base && evutil_socketpair(AF_UNIX, SOCK_STREAM, 0, agent->leave_files) == 0) {
-        agent->retry = event_new(agent->base, -1, 0, agent_on_retry, agent);
+        agent->retry = event_new(agent->base, -1, 0, kv_agent_on_retry, agent);
         agent->leave =
             event_new(agent->base, agent->leave_files[0], EV_READ | EV_PERSIST, agent_leave, agent);
         if (agent->retry && agent->leave && event_add(agent->leave, NULL) == 0) return STATUS_OK;
@@ -478,7 +479,8 @@ enum status kv_ranks_agent_open(const struct kv_ranks_options *options, struct k
     agent->leave_files[0] = agent->leave_files[1] = -1;
     enum status status = agent_events(agent, error);
     if (!status)
-        status = kv_ranks_open_own(&agent->own, options, agent->base, agent, agent_say, error);
+        status = kv_ranks_open_own(&agent->own, options, agent->base, agent, kv_agent_send_record,
+                                   error);
     struct wire_options wire = {
         .address = options->control,
         .plain_anywhere = true,

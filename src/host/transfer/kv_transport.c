@@ -491,7 +491,7 @@ bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *en
     return any;
 }
 
-void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out) {
+void kv_transport_get_state(struct kv_transport *transport, struct kv_transport_state *state_out) {
     pthread_mutex_lock(&transport->lock);
     *state_out = transport->counters;
     state_out->counts = transport->ledger.counts;

@@ -118,4 +118,4 @@ struct kv_transport_state {
 };
 
 /* Gets the current state. */
-void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out);
+void kv_transport_get_state(struct kv_transport *transport, struct kv_transport_state *state_out);

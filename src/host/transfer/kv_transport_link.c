@@ -217,7 +217,7 @@ static void kv_transport_link_submit(struct link *link, struct outgoing *message
         kv_transport_link_note_sent(NULL, UCS_PTR_STATUS(request), message);
 }
 
-void kv_transport_link_say(struct link *link, const struct outgoing *message) {
+void kv_transport_link_send_now(struct link *link, const struct outgoing *message) {
     struct outgoing *copy = malloc(sizeof *copy);
     if (!copy) {
         kv_transport_link_break(link, "no memory for a message");
@@ -311,7 +311,7 @@ static void kv_transport_link_greet(struct link *link) {
     struct kv_transport *transport = link->transport;
     struct outgoing hello = {
         .kind = KV_WIRE_HELLO, .slot = TRANSFER_NONE, .header.hello = transport->hello};
-    kv_transport_link_say(link, &hello);
+    kv_transport_link_send_now(link, &hello);
 }
 
 static void connect_link(struct link *link, int64_t now_ns) {

@@ -74,6 +74,6 @@ bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *en
     return false;
 }
 
-void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out) {
+void kv_transport_get_state(struct kv_transport *transport, struct kv_transport_state *state_out) {
     NO_UCX;
 }

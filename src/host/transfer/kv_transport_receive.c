@@ -63,10 +63,10 @@ static ucs_status_t kv_transport_receive_take_hello(struct link *link,
         struct outgoing refusal = {.kind = KV_WIRE_REFUSAL, .slot = TRANSFER_NONE};
         format_text(refusal.header.refusal.reason, sizeof refusal.header.refusal.reason, "%s",
                     error.text);
-        kv_transport_link_say(link, &refusal); /* the peer closes */
+        kv_transport_link_send_now(link, &refusal); /* the peer closes */
     } else {
-        kv_transport_link_say(link,
-                              &(struct outgoing){.kind = KV_WIRE_WELCOME, .slot = TRANSFER_NONE});
+        kv_transport_link_send_now(
+            link, &(struct outgoing){.kind = KV_WIRE_WELCOME, .slot = TRANSFER_NONE});
         kv_transport_link_opened(link);
     }
     return UCS_OK;
@@ -100,7 +100,7 @@ static void report_unknown(struct link *link, struct transfer_grant grant,
     format_text(end.header.end.reason, sizeof end.header.end.reason, "%s",
                 verdict == TRANSFER_UNKNOWN ? "the receiver does not expect this ticket (any more)"
                                             : "the ticket is another sender's");
-    kv_transport_link_say(link, &end);
+    kv_transport_link_send_now(link, &end);
 }
 
 static void finish_slice(struct kv_transport *transport, const struct kv_wire_slice *slice,

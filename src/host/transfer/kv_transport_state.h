@@ -115,13 +115,14 @@ struct kv_transport {
 
     pthread_mutex_t lock; /* protects the members from here to `links` */
     struct transfer_ledger ledger;
-    struct kv_transport_state counters; /* except what kv_transport_look gets from the ledger */
-    bool asleep;                        /* the thread sleeps, or is about to */
-    bool kicked;                        /* the thread must check for work before it sleeps */
-    bool finishing;                     /* kv_transport_close was called */
-    bool starved;                       /* a push returned FULL; the owner waits for room */
-    bool announced;                     /* the thread must notify the owner */
-    uint64_t link_ids;                  /* the last id given to a link */
+    struct kv_transport_state
+        counters;      /* except what kv_transport_get_state gets from the ledger */
+    bool asleep;       /* the thread sleeps, or is about to */
+    bool kicked;       /* the thread must check for work before it sleeps */
+    bool finishing;    /* kv_transport_close was called */
+    bool starved;      /* a push returned FULL; the owner waits for room */
+    bool announced;    /* the thread must notify the owner */
+    uint64_t link_ids; /* the last id given to a link */
     struct link links[KV_LINKS_MAX];
 
     /* used by the transport's thread only */
@@ -165,7 +166,7 @@ void kv_transport_link_accept(ucp_conn_request_h request, void *argument);
 
 /* Sends a copy of a message without payload immediately, ahead of the queue. Breaks the link if
  * memory is out. */
-void kv_transport_link_say(struct link *link, const struct outgoing *message);
+void kv_transport_link_send_now(struct link *link, const struct outgoing *message);
 
 /* Frees sent messages, ends tickets at their deadline, reports the ends of tickets to peers, and
  * connects, closes and sends on links. Returns true if anything was done. Lowers *wake_out to the

@@ -129,7 +129,7 @@ static struct wire_peer *wire_add_peer(struct wire *wire, const uint8_t id[ID_BY
     return &wire->peers[at];
 }
 
-static void wire_lose(struct wire *wire, struct wire_peer *peer) {
+static void wire_end_peer(struct wire *wire, struct wire_peer *peer) {
     enum wire_state before = peer->state;
     uint32_t number = peer->number;
     peer->state = STATE_NONE;
@@ -331,7 +331,7 @@ static void wire_report(struct wire *wire, const char *why) {
 
 static void wire_leave(struct wire *wire, const char *why, long ms) {
     if (why) wire_report(wire, why);
-    wire_lose(wire, &wire->peers[0]);
+    wire_end_peer(wire, &wire->peers[0]);
     open_again(wire, ms);
 }
 
@@ -412,7 +412,7 @@ static void look_after_peers(struct wire *wire) {
         if (peer->state == STATE_NONE) continue;
         if (!takes) peer->last_seen_ns = now_ns; /* this side does not read */
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
-            wire_lose(wire, peer);
+            wire_end_peer(wire, peer);
         else if (peer->state == STATE_UP && now_ns - peer->last_seen_ns > SILENT_NS_MAX)
             wire_drop_each(wire, peer, "it has been silent for too long");
     }

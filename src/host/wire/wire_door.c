@@ -77,7 +77,7 @@ static void door_shut_place(struct wire_door *door, uint32_t place) {
     door_free_place(door, place);
 }
 
-static void door_say_crowded(struct wire_door *door) {
+static void wire_door_log_crowded(struct wire_door *door) {
     bool lasts = wire_door_is_crowded(door);
     door->crowded_ns = clock_now_ns();
     if (!lasts)
@@ -126,7 +126,7 @@ void wire_door_listens(struct wire_door *door, int file) {
 static uint32_t door_find_room(struct wire_door *door, int64_t now_ns) {
     uint32_t place = door_find_file(door, NO_FILE);
     if (place != EVICT_NONE) return place;
-    door_say_crowded(door);
+    wire_door_log_crowded(door);
     place = connection_eviction_idlest(door->clients, door->strangers_max, now_ns);
     if (place != EVICT_NONE) door_shut_place(door, place);
     return place;
@@ -150,7 +150,7 @@ void wire_door_enter(struct wire_door *door, int file) {
     door->clients[place] =
         (struct evict_client){.idle_since_ns = now_ns, .network = network, .is_bound = true};
     if (of_address <= door->address_max) return;
-    door_say_crowded(door);
+    wire_door_log_crowded(door);
     uint32_t idlest = connection_eviction_of_network(door->clients, door->strangers_max, network,
                                                      door->address_max, now_ns);
     door_shut_place(door, idlest == EVICT_NONE ? place : idlest);

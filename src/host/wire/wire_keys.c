@@ -153,8 +153,9 @@ enum status wire_keys_check_address(const char *address, bool has_keys, bool pla
         return error_set(error, STATUS_INVALID,
                          "'%.200s' is no address; expected ipc://PATH or tcp://HOST:PORT", address);
     if (has_keys || plain_anywhere || is_this_machine(address + 6)) return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "%.200s leaves this machine, and there are no keys: make some with fathom "
-                     "keygen, or say --wire-plain to accept any peer unencrypted",
-                     address);
+    return error_set(
+        error, STATUS_INVALID,
+        "%.200s is not limited to this machine, and there are no keys: create them with "
+        "fathom keygen, or use --wire-plain to accept any peer unencrypted",
+        address);
 }

@@ -186,7 +186,7 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
                       shown, text.data, listener);
     } else if (endpoint) {
-        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
+        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' accepts only %s.", shown,
                       text.data, endpoint->method == HTTP_GET ? "GET" : "POST");
         error.allow = 1u << endpoint->method;
     } else {
@@ -214,11 +214,12 @@ static bool may_ask(const struct gateway *gateway, const struct record_client_re
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
     if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[call->account].is.is_operator)
-        return api_error_set(error, 403, NULL, "forbidden",
-                             "This is for operators: the account of this API key is none.");
+        return api_error_set(
+            error, 403, NULL, "forbidden",
+            "This is for operators: the account of this API key is not an operator's.");
     if (!record->body_left || record->method != HTTP_POST) return true;
     return api_error_set(error, 401, NULL, "invalid_api_key",
-                         "The API key was not known yet when the request came. Send it again.");
+                         "The API key was not known yet when the request arrived. Send it again.");
 }
 
 enum admission gateway_admit(const struct gateway *gateway,

@@ -294,8 +294,7 @@ static void write_token_count(struct json_writer *writer, const void *context) {
 
 enum status reply_refuse_size(struct api_error *error, const char *param) {
     api_error_set(error, 413, param, "request_too_large",
-                  "The answer is longer than this server may say at once. Send a shorter '%s'.",
-                  param);
+                  "The response is longer than this server's limit. Send a shorter '%s'.", param);
     return STATUS_INVALID;
 }
 

@@ -155,7 +155,7 @@ TEST(only_hopper_is_taken) {
     struct error error;
     memset(&runtime, 0, sizeof runtime);
     assert_int_equal(device_open_cuda(1, &device, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "GPU 1 is not there"));
+    assert_non_null(strstr(error.text, "there is no GPU 1"));
     runtime.minor = 5;
     assert_int_equal(device_open_cuda(0, &device, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "compute capability 9.5, expected 9.0"));

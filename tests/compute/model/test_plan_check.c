@@ -147,13 +147,13 @@ TEST(bad_plans_are_refused) {
     REFUSED("end of its pages", row->page_index = 2);
     REFUSED("end of its pages", row->page_index = UINT32_MAX);
     REFUSED("end of its pages", row->page_count = UINT32_MAX);
-    REFUSED("asks for no logits", row->logits_count = 0);
+    REFUSED("expected logits for a sampled row", row->logits_count = 0);
     REFUSED("token id", step_plan_tokens(plan)[1] = VOCAB);
     REFUSED("a page is", step_plan_pages(plan)[0].index = 1000);
     REFUSED("the schedule", plan->overlap = OVERLAP_KIND_COUNT);
     REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cuts[0].token = 1);
     REFUSED("cannot be cut", plan->overlap = OVERLAP_OCTO_BATCH, plan->cuts[6].token = 64);
-    REFUSED("serving computes the last", row->logits_count = 2);
+    REFUSED("serving computes those of the last", row->logits_count = 2);
 }
 
 static int open_engine(void **state) {

@@ -53,7 +53,7 @@ TEST_AROUND(what_is_no_database_of_ours_is_refused, make_desk, clear_desk) {
     unlink(path);
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "CREATE TABLE t (a)", NULL, NULL, NULL), SQLITE_OK);
-    refuse(STATUS_INVALID, "of something else");
+    refuse(STATUS_INVALID, "of another program");
     sqlite3_close(other);
     unlink(path);
     database_close(open_desk());

@@ -193,7 +193,7 @@ TEST(whole_prompts_arrive_in_one_push_or_many) {
 
 static bool slices_came(struct pair *pair, uint64_t count) {
     struct kv_transport_state state;
-    kv_transport_look(pair->to.rank.transport, &state);
+    kv_transport_get_state(pair->to.rank.transport, &state);
     return state.counts.slices[TRANSFER_ACCEPT] >= count &&
            state.slice_bytes[TRANSFER_IN] >= count * 64 * pair->to.rank.pages.row_bytes;
 }

@@ -160,7 +160,7 @@ static inline struct transfer_ended rank_wait(struct rank *rank) {
 
 static inline struct kv_transport_state rank_state(struct rank *rank) {
     struct kv_transport_state state;
-    kv_transport_look(rank->transport, &state);
+    kv_transport_get_state(rank->transport, &state);
     return state;
 }
 

@@ -265,7 +265,7 @@ static void launch_again(struct agent *agent, const struct agent_frame *frame) {
 
 /* ---- frames ---- */
 
-static void agent_look_at_host(struct agent *agent, const struct agent_frame *frame) {
+static void agent_check_host(struct agent *agent, const struct agent_frame *frame) {
     struct agent_check check;
     struct agent_facts facts;
     struct error error;
@@ -328,7 +328,7 @@ static void signal_ranks(struct agent *agent, const struct agent_frame *frame) {
 static void agent_take_each(struct agent *agent, const struct agent_frame *frame) {
     switch (frame->kind) {
     case AGENT_CHECK:
-        agent_look_at_host(agent, frame);
+        agent_check_host(agent, frame);
         break;
     case AGENT_LAUNCH:
         if (agent->room.path[0]) agent_launch(agent, frame);

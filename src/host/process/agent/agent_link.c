@@ -82,7 +82,7 @@ static void agent_link_explain(struct agent_link *link, char why[static AGENT_LI
         snprintf(why, AGENT_LINK_WHY, "its agent ended with status %d", WEXITSTATUS(link->status));
 }
 
-static void agent_link_lose(struct agent_link *link, const char *why) {
+static void agent_link_report_lost(struct agent_link *link, const char *why) {
     if (link->is_lost) return;
     link->is_lost = true;
     link->options.lost(link->options.context, why);
@@ -102,7 +102,7 @@ void agent_link_tend(struct agent_link *link) {
     } else {
         agent_link_explain(link, why);
     }
-    agent_link_lose(link, why);
+    agent_link_report_lost(link, why);
 }
 
 static void agent_link_on_readable(int file, short what, void *context) {

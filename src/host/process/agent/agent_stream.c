@@ -82,7 +82,7 @@ void agent_stream_tend(struct agent_stream *stream) {
     write_waiting(stream);
 }
 
-static struct bytes agent_stream_look(struct agent_stream *stream) {
+static struct bytes agent_stream_received(struct agent_stream *stream) {
     size_t count = evbuffer_get_length(stream->got);
     return (struct bytes){(const char *)evbuffer_pullup(stream->got, -1), count};
 }
@@ -92,7 +92,8 @@ bool agent_stream_next(struct agent_stream *stream, struct agent_frame *frame_ou
     if (stream->taken) evbuffer_drain(stream->got, stream->taken);
     stream->taken = 0;
     if (stream->is_nonsense) return false;
-    enum agent_got got = agent_frame_read(agent_stream_look(stream), stream->from_agent, frame_out);
+    enum agent_got got =
+        agent_frame_read(agent_stream_received(stream), stream->from_agent, frame_out);
     if (got == AGENT_GOT_FRAME) stream->taken = frame_out->bytes;
     if (got == AGENT_GOT_NONSENSE) {
         stream->is_nonsense = true;
@@ -102,7 +103,7 @@ bool agent_stream_next(struct agent_stream *stream, struct agent_frame *frame_ou
 }
 
 void agent_stream_quote(struct agent_stream *stream, char text[static 64]) {
-    struct bytes got = agent_stream_look(stream);
+    struct bytes got = agent_stream_received(stream);
     size_t count = 0;
     while (count < got.count && count < 63 && got.data[count] != '\n') {
         char c = got.data[count];

@@ -155,7 +155,7 @@ static void note_kind(struct log_kind *kind, const struct log_head *head,
 }
 
 /* True if the current line is written, and not only counted. */
-static bool log_may_say(const struct log_head *head, const char *format) {
+static bool log_is_line_written(const struct log_head *head, const char *format) {
     uint32_t at;
     bool says = limit_lines_say(&own.limits, own.line.key, clock_now_ns(), &at);
     if (at != LIMIT_LINES_NONE && own.kinds[at].key != own.line.key)
@@ -175,7 +175,7 @@ static void log_say_each(enum log_level level, const char *subject, bool is_limi
     const struct log_head head = log_head_of(level, subject);
     if (!own.finishes) own.finishes = atexit(finish_at_exit) == 0;
     log_line_make(&own.line, &head, format, arguments);
-    if (!is_limited || log_may_say(&head, format)) add(&own.line);
+    if (!is_limited || log_is_line_written(&head, format)) add(&own.line);
     bool waits = own.is_gathering && pthread_equal(own.gatherer, pthread_self());
     if (!waits) report_left_out(clock_now_ns());
     if (!waits || level <= LOG_WARNING) log_flush();
@@ -186,12 +186,12 @@ enum log_form log_form(void) {
     return own.form;
 }
 
-bool log_says(enum log_level level) {
+bool log_is_level_written(enum log_level level) {
     return level <= own.level;
 }
 
 void log_say_va(enum log_level level, const char *subject, const char *format, va_list arguments) {
-    if (log_says(level)) log_say_each(level, subject, true, format, arguments);
+    if (log_is_level_written(level)) log_say_each(level, subject, true, format, arguments);
 }
 
 void log_say(enum log_level level, const char *subject, const char *format, ...) {
@@ -203,7 +203,7 @@ void log_say(enum log_level level, const char *subject, const char *format, ...)
 
 void log_say_all(enum log_level level, const char *subject, const char *format, ...) {
     va_list arguments;
-    if (!log_says(level)) return;
+    if (!log_is_level_written(level)) return;
     va_start(arguments, format);
     log_say_each(level, subject, false, format, arguments);
     va_end(arguments);

@@ -40,7 +40,7 @@ void log_say_all(enum log_level level, const char *subject, const char *format, 
 enum log_form log_form(void);
 
 /* True if lines of this level are written. */
-bool log_says(enum log_level level);
+bool log_is_level_written(enum log_level level);
 
 /* Buffers this thread's lines until it calls log_turn, which it does regularly. */
 void log_gather(void);

@@ -97,7 +97,7 @@ void log_request_ended(const struct record_usage *entry) {
     enum log_level level = entry->http_status >= STATUS_FAILED ? LOG_WARNING : LOG_INFO;
     bool is_refused = !entry->stay_count && entry->http_status >= STATUS_REFUSED &&
                       entry->http_status != STATUS_CLIENT_GONE;
-    if (!log_says(level)) return;
+    if (!log_is_level_written(level)) return;
     if (is_refused)
         log_request_say_refused(entry, level);
     else

@@ -162,7 +162,7 @@ enum status rank_manual_join(const char *place, uint32_t ranks, struct error *er
     if (rank >= ranks)
         return error_set(error, STATUS_INVALID,
                          "--rank-meeting is for ranks that mpirun or srun starts, as many as "
-                         "--ranks says (%u): no environment tells which rank of them this is",
+                         "--ranks (%u): no environment variable has the rank of this process",
                          ranks);
     enum status status = rank_manual_find_place(place, &found, error);
     if (status) return status;

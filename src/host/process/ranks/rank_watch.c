@@ -163,7 +163,7 @@ static void sign_own(void) {
     atomic_store(&own.lines[0].heartbeat.place, atomic_load(&heartbeat_memory->place));
 }
 
-static void rank_watch_say(const struct supervise_finding *finding) {
+static void rank_watch_log(const struct supervise_finding *finding) {
     double silent = (double)finding->silent_ns * 1e-9;
     char text[RANK_HEALTH_TEXT];
     if (finding->verdict == SUPERVISE_DEADLOCK) {
@@ -214,14 +214,14 @@ static void *rank_watch_watch(void *unused) {
         struct supervise_finding finding =
             supervise_look(&own.watch, own.signs, own.timeout, clock_now_ns());
         if (finding.verdict == SUPERVISE_FINE) continue;
-        rank_watch_say(&finding);
+        rank_watch_log(&finding);
         end();
     }
     rank_watch_close_sockets();
     return unused;
 }
 
-void rank_watch_lose(uint32_t rank) {
+void rank_watch_remove(uint32_t rank) {
     if (own.lost) atomic_store(&own.lost[rank], true);
 }
 

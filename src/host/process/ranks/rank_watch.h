@@ -64,7 +64,7 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
                              struct error *error) MUST_USE;
 
 /* For rank 0: stops watching a rank that has died. Does nothing if no rank is watched. */
-void rank_watch_lose(uint32_t rank);
+void rank_watch_remove(uint32_t rank);
 
 /* For the other ranks: sends heartbeats from now on. */
 enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t rank,

@@ -40,9 +40,10 @@ enum status balance_experts_check(const struct balance_shape *shape, struct erro
                          "%u slots cannot hold %u experts: every expert needs at least one slot",
                          shape->slots, shape->experts);
     if (!shape->ranks || shape->slots % shape->ranks)
-        return error_set(error, STATUS_INVALID,
-                         "%u slots do not divide over %u ranks: every rank holds as many",
-                         shape->slots, shape->ranks);
+        return error_set(
+            error, STATUS_INVALID,
+            "%u slots do not divide over %u ranks: each rank must have the same number",
+            shape->slots, shape->ranks);
     if (!shape->nodes || !shape->groups)
         return error_set(error, STATUS_INVALID, "%u nodes, %u groups: expected at least 1",
                          shape->nodes, shape->groups);

@@ -47,9 +47,9 @@ static void assert_refused(const char *place, uint32_t ranks, const char *words)
 
 TEST(a_rank_that_nobody_numbered_is_refused) {
     forget_all();
-    assert_refused("127.0.0.1:1", RANKS, "no environment tells which rank");
+    assert_refused("127.0.0.1:1", RANKS, "no environment variable has the rank");
     setenv("SLURM_PROCID", "3", 1);
-    assert_refused("127.0.0.1:1", RANKS, "no environment tells which rank");
+    assert_refused("127.0.0.1:1", RANKS, "no environment variable has the rank");
 }
 
 TEST(an_address_needs_host_and_port) {
