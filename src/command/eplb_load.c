@@ -53,7 +53,7 @@ static enum status eplb_load_read_shape(struct eplb_table *table, uint32_t rows_
                              table->name, table->row_noun, i, table->column_noun, tree_name(row));
         if (tree_count(row) != columns)
             return error_set(error, STATUS_INVALID,
-                             "%s: %s %zu has %zu %ss, %s 0 has %zu: all must have as many",
+                             "%s: %s %zu has %zu %ss, %s 0 has %zu: all must have the same number",
                              table->name, table->row_noun, i, tree_count(row), table->column_noun,
                              table->row_noun, columns);
     }

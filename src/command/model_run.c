@@ -204,7 +204,8 @@ enum status model_run_prompts_check(const struct model_run_prompts *prompts, uin
     for (uint32_t i = 0; i < prompts->count; i++)
         for (uint32_t k = 0; k < prompts->list[i].count; k++)
             if (prompts->list[i].tokens[k] >= vocab)
-                return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
+                return error_set(error, STATUS_INVALID,
+                                 "%u is not a token id: the model has %u tokens",
                                  prompts->list[i].tokens[k], vocab);
     return STATUS_OK;
 }

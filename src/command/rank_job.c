@@ -225,7 +225,7 @@ static enum status begin_counted(const struct rank_job_values *values, struct er
     job_on_abort(say_end);
     enum status status = job_begin(error);
     if (status || job_count() == values->ranks) return status;
-    return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
+    return error_set(error, STATUS_INVALID, "--ranks is %u, but its launcher started %u",
                      (uint32_t)values->ranks, job_count());
 }
 

@@ -96,20 +96,22 @@ static enum status choose_admin_port(const struct gateway_side_values *values, u
 static enum status check_allowed_hosts(const char *named, struct error *error) {
     struct bytes bad = host_allowlist_find_bad(named);
     if (bad.count == 0) return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "option --allow-host: '%.*s' is no name of a host; write names without scheme "
-                     "and port, as in example.com,[2001:db8::1]",
-                     bad.count < 80 ? (int)bad.count : 80, bad.data);
+    return error_set(
+        error, STATUS_INVALID,
+        "option --allow-host: '%.*s' is not a name of a host; write names without scheme "
+        "and port, as in example.com,[2001:db8::1]",
+        bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
 static enum status check_allowed_origins(const char *origins, struct error *error) {
     struct bytes bad = {NULL, 0};
     if (origins) bad = host_allowlist_find_bad_origin(origins);
     if (!bad.data) return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "option --allow-origin: '%.*s' is no origin; write one as browsers do, as in "
-                     "https://example.com or http://localhost:3000, or * for any",
-                     bad.count < 80 ? (int)bad.count : 80, bad.data);
+    return error_set(
+        error, STATUS_INVALID,
+        "option --allow-origin: '%.*s' is not an origin; write one as browsers do, as in "
+        "https://example.com or http://localhost:3000, or * for any",
+        bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
 enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,

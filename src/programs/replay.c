@@ -168,7 +168,7 @@ static enum status replay_folder(const char *folder, const struct replay_values 
     struct dirent **names;
     int count = scandir(folder, &names, is_recording, alphasort), found = 0;
     enum status result = STATUS_OK;
-    if (count < 0) return error_set(error, STATUS_NOT_FOUND, "%s: is no folder", folder);
+    if (count < 0) return error_set(error, STATUS_NOT_FOUND, "%s: is not a folder", folder);
     for (int i = 0; i < count; i++) {
         const char *name = names[i]->d_name, *wanted = values->machine ? values->machine : "";
         struct error own;

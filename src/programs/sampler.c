@@ -37,7 +37,7 @@ static enum status read_biases(struct sampler *sampler, const char *text, struct
                              "--logit-bias: expected ID:BIAS,ID:BIAS …, found '%.60s'", at);
         if (token >= sampler->vocab)
             return error_set(error, STATUS_INVALID,
-                             "--logit-bias: %lu is no token, the vocabulary has %u", token,
+                             "--logit-bias: %lu is not a token id: the vocabulary has %u", token,
                              sampler->vocab);
         if (!(bias >= -100 && bias <= 100))
             return error_set(error, STATUS_INVALID, "--logit-bias: %g is not between -100 and 100",

@@ -56,7 +56,7 @@ def check_import(database, folder):
     assert run("account", "import", path, "--database", database) == "1 accounts\n"
     account = show("old", database)
     assert account["keys"][0]["sha256"] == "ab" * 32 and account["group"] == "lab" and account["requests_max"] == 2
-    refuse(1, "there is an account 'old' already", "account", "import", path, "--database", database)
+    refuse(1, "account 'old' exists already", "account", "import", path, "--database", database)
     refuse(1, "absent.yaml", "account", "import", os.path.join(folder, "absent.yaml"), "--database", database)
 
 
@@ -69,7 +69,7 @@ def check_wrong(database):
     refuse(2, "a number from 1 on, or any", "account", "create", "x", "--requests", "0", "--database", database)
     refuse(1, "expected an amount", "account", "top-up", "acme", "much", "--database", database)
     refuse(1, "no account 'x'", "account", "show", "x", "--database", database)
-    refuse(1, "is no name of an account", "account", "create", "a b", "--database", database)
+    refuse(1, "is not a name of an account", "account", "create", "a b", "--database", database)
     refuse(1, "`fathom account create` makes one", "account", "list", "--database", database + ".none")
 
 

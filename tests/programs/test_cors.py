@@ -100,7 +100,7 @@ def main():
         assert status == 200 and headers["vary"] == "Origin" and "access-control-allow-origin" not in headers, headers
         server.stop()
     said = refused("--allow-origin", PAGE + ",app.example/")
-    assert "option --allow-origin: 'app.example/' is no origin" in said, said
+    assert "option --allow-origin: 'app.example/' is not an origin" in said, said
     assert "option --port is given twice" in refused("--port", "0")
 
 

@@ -36,7 +36,7 @@ def main():
     assert by_seed[0] == by_seed[1] != by_seed[2], by_seed
     for arguments, words in (
             (["generate", "--model", case, "--tokens", "5,,9"], "expected ids"),
-            (["generate", "--model", case, "--tokens", "99999"], "99999 is no token")):
+            (["generate", "--model", case, "--tokens", "99999"], "99999 is not a token id")):
         assert words in run(*arguments, code=1), arguments
     assert "either a prompt or --tokens" in run("generate", code=2)
     if not serving:

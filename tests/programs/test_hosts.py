@@ -148,7 +148,7 @@ def what_is_lacking_is_named(hosts):
     said = run_unit("--hosts", "h0:1,h1:1", "--ranks", "3", "--remote-shell", hosts.shell)
     assert "the hosts have too few slots for the 3 ranks of unit 1" in said, said
     said = run_unit("--hosts", "h0:1,h1;x:1", "--ranks", "2")
-    assert "is no host's name" in said, said
+    assert "is not a host's name" in said, said
     said = run_unit("--hosts", "h0:1,h1:1", "--ranks", "2", "--remote-shell", "echo Welcome to")
     assert re.search(r"what comes from there is no agent's: .*Welcome to h[01]", said), said
 

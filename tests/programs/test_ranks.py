@@ -231,7 +231,7 @@ def check_failures(folder):
     assert "nodes of 3 ranks" in run("logits", "--model", tiny, "--tokens", "5", "--ranks", 4, "--experiment",
                                      "ranks-per-node=3", code=1)
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
-    assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
+    assert "is not a token id" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
     assert "--tokens" in run("logits", "--ranks", 2, code=2)
     assert "--ranks" in run("logits", "--tokens", "5", "--ranks", 0, code=2)
 

@@ -127,7 +127,7 @@ with tempfile.TemporaryDirectory() as top:
     refuse(1, "is damaged", "replay", top + "/masked")
     with open(units[0], "wb") as file:
         file.write(b"no recording")
-    refuse(1, "is no recording of Fathom's", "replay", top + "/masked")
+    refuse(1, "is not a recording by Fathom", "replay", top + "/masked")
     refuse(1, "there is no recording", "replay", top)
 
     if "ranks" in WAYS:

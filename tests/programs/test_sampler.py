@@ -27,7 +27,7 @@ def check_sampling():
     assert first not in tokens("--greedy", "--logit-bias", "%d:-100" % first)
     assert tokens("--temperature", "1", "--logit-bias", "7:100") == [7] * 60
     for wrong, words in (("7", "expected ID:BIAS"), ("7:", "expected ID:BIAS"), ("7:1,", "expected ID:BIAS"),
-                         ("999999:1", "999999 is no token"), ("7:101", "not between"), ("7:nan", "not between")):
+                         ("999999:1", "999999 is not a token id"), ("7:101", "not between"), ("7:nan", "not between")):
         assert words in run(*common, "--logit-bias", wrong, code=1), wrong
 
 

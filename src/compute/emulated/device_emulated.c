@@ -217,7 +217,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
         if (file >= 0) close(file);
         pthread_mutex_unlock(&emulated->lock);
         return error_set(error, STATUS_NO_MEMORY,
-                         "the emulated device has no %zu bytes for %s: %llu of %llu are taken",
+                         "the emulated device has no %zu bytes for %s: %llu of %llu are in use",
                          bytes, what, (unsigned long long)emulated->used_bytes,
                          (unsigned long long)emulated->emulation.memory_bytes);
     }

@@ -71,8 +71,8 @@ enum status device_mailboxes_open(const struct device_comm_id *id, uint32_t coun
         free(comm);
         return error_set(
             error, STATUS_IO,
-            "an emulated device's link cannot be opened: who named it has ended, or is "
-            "on another machine; --experiment device-rows=host does without links");
+            "an emulated device's link cannot be opened: the process that created it has ended, or "
+            "is on another machine; --experiment device-rows=host needs no links");
     }
     *comm = (struct device_comm){.count = count,
                                  .own = own,

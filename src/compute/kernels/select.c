@@ -103,9 +103,10 @@ enum status kernels_level_named(const char *name, enum kernel_level *level_out,
 }
 
 static enum status refuse(enum kernel_level level, struct error *error) {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "kernel level '%s' is not for this CPU; its best is '%s': use that, or auto",
-                     level_names[level], level_names[kernels_detect()]);
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "this CPU does not support kernel level '%s'; its best is '%s': use that, or auto",
+        level_names[level], level_names[kernels_detect()]);
 }
 
 enum status kernels_level_masked(const char *mask, enum kernel_level *level_out,

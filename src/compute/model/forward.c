@@ -119,7 +119,7 @@ static enum status check_probe(const struct model *model, const struct step_plan
     if (!probe || (probe->row == MODEL_NO_ROW && (!probe->mtp_argmax || model->drafts)))
         return STATUS_OK;
     if (probe->row >= plan->row_count)
-        return error_set(error, STATUS_INVALID, "row %u is to be probed, the plan has %u",
+        return error_set(error, STATUS_INVALID, "row %u cannot be probed: the plan has %u rows",
                          probe->row, plan->row_count);
     const struct step_row *row = &step_plan_rows(plan)[probe->row];
     if (row->draft_count)

@@ -59,7 +59,7 @@ struct kv_staging {
 enum status kv_pages_put_on(struct kv_pages *pages, struct device *device, struct error *error) {
     struct kv_staging *staging = pages->staging = calloc(1, sizeof *staging);
     void *memory;
-    if (!staging) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    if (!staging) return error_set(error, STATUS_NO_MEMORY, "no memory for transfers of KV blocks");
     staging->device = device;
     pthread_mutex_init(&staging->lock, NULL);
     enum status status = device_open_stream(device, &staging->stream, error);

@@ -61,8 +61,8 @@ static enum status open_placement(struct model *model, const struct model_option
         model->placement.node_ranks = options->node_ranks;
         if (ranks % options->node_ranks)
             status = error_set(error, STATUS_INVALID,
-                               "%u ranks do not divide into nodes of %u ranks: expected as many on "
-                               "every node",
+                               "%u ranks do not divide into nodes of %u ranks: expected the same "
+                               "number on each node",
                                ranks, options->node_ranks);
     }
     if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
@@ -146,7 +146,7 @@ static enum status model_open_parts(struct model *model, const struct model_opti
     bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
     if (options->mtp_required && !mtp)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "%s has no MTP layer, which is needed for drafts; do without them",
+                         "%s has no MTP layer, which is needed for drafts; run without drafts",
                          options->directory);
     if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
     struct pack_progress progress = {options->progress, options->progress_context};

@@ -153,7 +153,7 @@ enum status moves_open(struct model *model, uint64_t bytes, struct error *error)
     struct moves *moves = model->moves = calloc(1, sizeof *moves);
     if (moves) moves->spares = calloc(model->weights.spare_count, sizeof *moves->spares);
     if (!moves || !moves->spares)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for experts on their way");
+        return error_set(error, STATUS_NO_MEMORY, "no memory for moves of experts");
     moves->spare_max = model->weights.spare_count;
     for (uint32_t i = moves->spare_max; i-- > 0;)
         moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);

@@ -6,7 +6,7 @@
 static enum status refuse(struct error *error) {
     return error_set(
         error, STATUS_UNSUPPORTED,
-        "this build knows no GPU: configure it with -Dcuda=enabled, where CUDA 12.9 or "
+        "this build does not support GPUs: configure it with -Dcuda=enabled, where CUDA 12.9 or "
         "later is installed");
 }
 

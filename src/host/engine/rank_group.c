@@ -718,9 +718,9 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
         lost += rank_group_take_trace(rank, &parts[rank]);
     enum status status = trace_write(path, parts, group->count, error);
     if (!status && lost)
-        status =
-            error_set(error, STATUS_FULL,
-                      "the trace %.300s is long enough: it lacks the last %zu events", path, lost);
+        status = error_set(error, STATUS_FULL,
+                           "the trace %.300s has reached its limit: it lacks the last %zu events",
+                           path, lost);
     for (uint32_t rank = 1; rank < group->count; rank++)
         free((void *)(uintptr_t)parts[rank].events);
     free(parts);

@@ -567,7 +567,7 @@ static enum status read_lost(struct rebalancer *r, uint32_t *read_out, struct er
 
 enum status rebalancer_regroup(struct rebalancer *r, uint32_t *read_out, struct error *error) {
     bool died;
-    if (!r->map) return error_set(error, STATUS_FULL, "its experts can take no other slots");
+    if (!r->map) return error_set(error, STATUS_FULL, "its experts have no other slots");
     enum status status = mask_dead(r, &died, error);
     *read_out = 0;
     r->state = WATCHES; /* a map that was being applied is abandoned */

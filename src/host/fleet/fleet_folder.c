@@ -214,7 +214,7 @@ enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_o
     for (char *line; !status && (line = strsep(&rest, "\n"));)
         if (*line && !fleet_folder_read_line(line, book_out))
             status = error_set(error, STATUS_CORRUPT,
-                               "%.300s: '%.80s' is no line of a fleet's book", path, line);
+                               "%.300s: '%.80s' is not a line of a fleet's book", path, line);
     free((void *)(uintptr_t)text.data);
     return status;
 }

@@ -154,7 +154,9 @@ static enum status hosts_start(void *self, const struct launch_order *order, str
     char script[SCRIPT_BYTES];
     struct launch_host *host = choose_host(hosts);
     if (!host)
-        return error_set(error, STATUS_FULL, "no host has room that answers and did not just fail");
+        return error_set(
+            error, STATUS_FULL,
+            "no host can run another unit: each is full, does not respond, or failed recently");
     enum status status = launch_hosts_write_script(order, script, error);
     if (!status) status = run_on(hosts, host, script, error);
     if (status)

@@ -231,7 +231,7 @@ static enum status read_url(const char *url, struct http_client *client, char ho
                             char port[8], struct error *error) {
     if (strncmp(url, "https://", 8) == 0)
         return bad_url(url, "asks for TLS, which this client does not speak", error);
-    if (strncmp(url, "http://", 7) != 0) return bad_url(url, "is no http URL", error);
+    if (strncmp(url, "http://", 7) != 0) return bad_url(url, "is not an http URL", error);
     const char *at = url + 7;
     size_t whole = strcspn(at, "/?#"), host_bytes = strcspn(at, ":/?#");
     if (at[0] == '[') { /* an IPv6 address */

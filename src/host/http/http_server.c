@@ -445,7 +445,7 @@ static struct http_refusal verify_head(const struct http_server *server,
     enum allow_verdict verdict = host_allowlist_verify(&server->sites, head->host, head->origin);
     if (verdict == ALLOW_NOT_HOST)
         return (struct http_refusal){
-            421, "the Host is no name of this machine; --allow-host NAME lets it in"};
+            421, "the Host header does not name this machine; --allow-host NAME allows it"};
     if (verdict == ALLOW_NOT_ORIGIN)
         return (struct http_refusal){403, "web pages of this Origin may not ask here; --allow-host "
                                           "or --allow-origin lets them"};

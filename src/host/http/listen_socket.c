@@ -48,8 +48,8 @@ enum status listen_socket_open(const char *host, uint32_t port, bool shared,
     int failure = getaddrinfo(host, service, &hints, &found);
     if (failure)
         return error_set(error, STATUS_INVALID,
-                         "%s %s is no address of this machine: %s; 127.0.0.1 is this machine "
-                         "alone, 0.0.0.0 all its networks",
+                         "%s %s is not an address of this machine: %s; use 127.0.0.1 for this "
+                         "machine only, 0.0.0.0 for all its networks",
                          host_option, host, gai_strerror(failure));
     int saved = 0;
     for (struct addrinfo *at = found; at && bound.file < 0; at = at->ai_next) {

@@ -99,7 +99,7 @@ static enum status notify_account(struct report *report, struct sqlite3_stmt *ro
     if (!account_notify_is_sound(row, account))
         return error_set(error, STATUS_CORRUPT,
                          "%.200s: is damaged (account %lld, '%.80s', has an id, a name, a group, a "
-                         "priority or a weight that is none); bring back a copy of it "
+                         "priority or a weight that is invalid); restore a copy of it "
                          "(docs/accounts.md)",
                          database_path(report->database), (long long)id, name);
     account->tenant = accounts_file_salt(report->secret, name, database_text(row, 13),

@@ -40,7 +40,7 @@ static enum status account_store_find_live(struct database *database, const char
     enum status status = find(database, name, id_out, &is_revoked, error);
     if (!status && is_revoked)
         status = error_set(error, STATUS_INVALID,
-                           "the account '%.80s' is revoked; create one of another name", name);
+                           "the account '%.80s' is revoked; create one with another name", name);
     return status;
 }
 
@@ -67,7 +67,7 @@ static enum status account_store_find_key(struct database *database, int64_t acc
     int found = 0;
     if (!read_digits(key, low, high))
         return error_set(error, STATUS_INVALID,
-                         "'%.12s…' names no key; give at least %d of the first digits of its "
+                         "no key matches '%.12s…'; give at least %d of the first digits of its "
                          "SHA-256, which `fathom account show` prints",
                          key, KEY_DIGITS_MIN);
     struct sqlite3_stmt *query = database_query(
@@ -169,11 +169,10 @@ enum status account_store_insert(struct database *database, const char *name,
                           "INSERT OR IGNORE INTO accounts (name, created) VALUES (?, ?)", "ti",
                           name, now);
     if (!status && database_changes(database) == 0)
-        status =
-            error_set(error, STATUS_INVALID,
-                      "%.200s: there is an account '%.80s' already; `fathom account key` makes "
-                      "another key of it",
-                      database_path(database), name);
+        status = error_set(
+            error, STATUS_INVALID,
+            "%.200s: account '%.80s' exists already; `fathom account key` adds a key to it",
+            database_path(database), name);
     if (status) return status;
     *id_out = database_last_id(database);
     return set_account(database, *id_out, terms, error);
@@ -243,8 +242,8 @@ static enum status add_to_balance(struct database *database, int64_t account, in
     bool grows = after > before ? after > ACCOUNT_BALANCE_MAX : after < -ACCOUNT_BALANCE_MAX;
     if (!is_whole)
         status = error_set(error, STATUS_CORRUPT,
-                           "%.200s: the balance of '%.80s' is damaged; bring back a copy of the "
-                           "file (docs/accounts.md)",
+                           "%.200s: the balance of '%.80s' is damaged; restore a copy of the file "
+                           "(docs/accounts.md)",
                            database_path(database), database_text(row, 1));
     else if (grows)
         status = error_set(error, STATUS_INVALID,
@@ -301,7 +300,7 @@ static enum status account_store_read_secret(struct database *database,
         memcpy(secret_out, secret.data, SHA256_BYTES);
     else
         status = error_set(error, STATUS_CORRUPT,
-                           "%.300s: the tenants' secret is damaged; bring back a copy of the file",
+                           "%.300s: the tenants' secret is damaged; restore a copy of the file",
                            database_path(database));
     database_end(query);
     return status;
@@ -341,7 +340,7 @@ static enum status import_secret(struct database *database, const uint8_t secret
     if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
         status = error_set(error, STATUS_INVALID,
                            "%.200s has accounts under another secret than %.200s.secret; import "
-                           "into a file that is not there yet",
+                           "into a file that does not exist yet",
                            database_path(database), path);
     return status ? status : account_store_set_secret(database, secret, error);
 }
@@ -445,11 +444,10 @@ enum status account_store_currency(struct database *database,
     const char *found = database_text(row, 0);
     if (strlen(found) < LEDGER_CURRENCY_BYTES) memcpy(currency_out, found, strlen(found));
     if (!currency_out[0] || !record_ledger_currency_valid(currency_out))
-        status =
-            error_set(error, STATUS_CORRUPT,
-                      "%.200s: is damaged (its currency '%.20s' is none); bring back a copy of "
-                      "it (docs/accounts.md)",
-                      database_path(database), found);
+        status = error_set(error, STATUS_CORRUPT,
+                           "%.200s: is damaged (its currency '%.20s' is invalid); restore a copy "
+                           "of it (docs/accounts.md)",
+                           database_path(database), found);
     database_end(row);
     return status;
 }

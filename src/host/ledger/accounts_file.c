@@ -65,7 +65,7 @@ static bool accounts_file_is_name(const char *name) {
 enum status accounts_file_check_name(const char *name, const char *of, struct error *error) {
     if (accounts_file_is_name(name)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
-                     "'%.80s' is no name of %s; use up to %d letters, digits, '.', '_' and '-'",
+                     "'%.80s' is not a name of %s; use up to %d letters, digits, '.', '_' and '-'",
                      name, of, LIMIT_ACCOUNT_NAME);
 }
 
@@ -140,7 +140,8 @@ static enum status accounts_file_read_text(const struct accounts_reading *readin
     *text_out = "";
     if (!value) return STATUS_OK;
     if (!tree_get_string(value, &text) || memchr(text.data, 0, text.count))
-        return accounts_file_wrong(reading, name, "is no text", "write one, in quotes if need be");
+        return accounts_file_wrong(reading, name, "is not a text",
+                                   "write one, in quotes if need be");
     *text_out = arena_copy(reading->arena, text).data;
     return *text_out ? STATUS_OK
                      : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
@@ -158,7 +159,7 @@ static enum status accounts_file_read_number(const struct accounts_reading *read
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || !number || number > UINT32_MAX)
-        return accounts_file_wrong(reading, name, "is no whole number from 1 to 4294967295",
+        return accounts_file_wrong(reading, name, "is not a whole number from 1 to 4294967295",
                                    "write one, or leave it out for no limit");
     *out = (uint32_t)number;
     return STATUS_OK;
@@ -193,7 +194,7 @@ static enum status accounts_file_check_members(const struct accounts_reading *re
         for (size_t i = 0; i < ARRAY_COUNT(known); i++)
             found = found || bytes_equal(key, bytes_of(known[i]));
         if (!found)
-            return accounts_file_wrong(reading, key.data, "is no member of an account",
+            return accounts_file_wrong(reading, key.data, "is not a member of an account",
                                        "there are name, group, keys, requests-max and operator");
     }
     return STATUS_OK;
@@ -205,7 +206,7 @@ static enum status accounts_file_read_keys(const struct accounts_reading *readin
     for (size_t i = 0; i < tree_count(keys) && !status; i++) {
         struct bytes text;
         if (!tree_get_string(tree_at(keys, i), &text) || memchr(text.data, 0, text.count))
-            return accounts_file_wrong(reading, name, "has a key that is no text",
+            return accounts_file_wrong(reading, name, "has a key that is not a text",
                                        "write sha256: and 64 hexadecimal digits");
         const char *key = arena_copy(reading->arena, text).data;
         status = key ? accounts_file_read_key(reading, account, key)
@@ -372,7 +373,7 @@ static enum status accounts_file_read_secret(const char *path, uint8_t secret_ou
     free((void *)(uintptr_t)text.data);
     if (whole && accounts_file_read_hex(digits, secret_out, SHA256_BYTES)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
-                     "%.300s, line 1: it is no secret of 64 hexadecimal digits; bring back the old "
+                     "%.300s, line 1: expected a secret of 64 hexadecimal digits; restore the old "
                      "one, or remove the file for a new one (cached blocks are then not found)",
                      path);
 }

@@ -144,35 +144,35 @@ static enum status database_explain(const struct database *database, int code,
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return error_set(error, STATUS_IO,
-                         "%.300s: may not be written; who runs this must own the file and its "
-                         "directory, on a disk that can be written",
+                         "%.300s: cannot be written; the user who runs this must own the file and "
+                         "its directory, on a writable disk",
                          path);
     case SQLITE_NOTADB:
         return error_set(error, STATUS_CORRUPT,
-                         "%.300s: is no database; name one that Fathom has made, or a file that "
-                         "is not there yet",
+                         "%.300s: is not a database; name one that Fathom has made, or a file that "
+                         "does not exist yet",
                          path);
     case SQLITE_CORRUPT:
         return error_set(error, STATUS_CORRUPT,
-                         "%.300s: is damaged (%s); bring back a copy of it (docs/accounts.md)",
-                         path, sqlite3_errmsg(database->connection));
+                         "%.300s: is damaged (%s); restore a copy of it (docs/accounts.md)", path,
+                         sqlite3_errmsg(database->connection));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return error_set(error, STATUS_IO,
-                         "%.300s: another process has held it for 10 s; see who uses it (fuser)",
-                         path);
+        return error_set(
+            error, STATUS_IO,
+            "%.300s: another process has locked it for 10 s; find that process (fuser)", path);
     case SQLITE_NOMEM:
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory", path);
     case SQLITE_ERROR:
         if (!strcmp(sqlite3_errmsg(database->connection), "integer overflow"))
             return error_set(error, STATUS_TOO_LARGE,
-                             "%.300s: a sum is more than 64 bits hold; report fewer hours (--day, "
+                             "%.300s: a sum exceeds 64 bits; report fewer hours (--day, "
                              "--hour), and see what `fathom ledger verify` finds",
                              path);
         /* fall through */
     default:
         return error_set(
-            error, STATUS_IO, "%.300s: %s (%d); see whether its disk has room and is sound", path,
+            error, STATUS_IO, "%.300s: %s (%d); check that its disk has space and no errors", path,
             sqlite3_errmsg(database->connection), sqlite3_extended_errcode(database->connection));
     }
 }
@@ -334,11 +334,10 @@ enum status database_check_place(const struct database *database, struct error *
     int moved = 0;
     int code = sqlite3_file_control(database->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (code != SQLITE_OK || !moved) return STATUS_OK; /* a database in memory has no path */
-    return error_set(
-        error, STATUS_GONE,
-        "%.300s: was removed, replaced or moved, and what is written would be lost; bring "
-        "that file back, or start this process again",
-        database->path);
+    return error_set(error, STATUS_GONE,
+                     "%.300s: was removed, replaced or moved, and writes would be lost; restore "
+                     "that file, or restart this process",
+                     database->path);
 }
 
 enum status database_begin(struct database *database, struct error *error) {

@@ -27,8 +27,8 @@ static const char tables[] =
 static enum status check_hour(const struct database *from, int64_t hour, struct error *error) {
     if (hour >= 0 && hour <= HOUR_LAST) return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,
-                     "%.200s: is damaged (it has an hour %lld, and hours of 1970 go to %d); bring "
-                     "back a copy of it (docs/accounts.md)",
+                     "%.200s: is damaged (it has an hour %lld, and hours of 1970 go to %d); "
+                     "restore a copy of it (docs/accounts.md)",
                      database_path(from), (long long)hour, HOUR_LAST);
 }
 

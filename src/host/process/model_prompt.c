@@ -46,7 +46,7 @@ enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
     if (status == STATUS_FULL || (status && text.count > prompt->text_bytes_max))
         return error_set(error, STATUS_TOO_LARGE, "the prompt has more than %zu bytes",
                          prompt->text_bytes_max);
-    if (status == STATUS_INVALID) return error_set(error, status, "the prompt is no valid UTF-8");
+    if (status == STATUS_INVALID) return error_set(error, status, "the prompt is not valid UTF-8");
     if (status) return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
     prompt->stream = TOKEN_STREAM_PLAIN;
     return STATUS_OK;

@@ -256,7 +256,7 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
     enum status status = open_tokenizer(directory, &text, error);
     if (!status && !text.tokenizer)
         status = error_set(error, STATUS_NOT_FOUND,
-                           "%.300s/tokenizer.json: cannot open it: it is not there", directory);
+                           "%.300s/tokenizer.json: cannot open it: it does not exist", directory);
     return end(&text, status, out);
 }
 

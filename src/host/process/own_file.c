@@ -34,7 +34,7 @@ static bool others_write(const struct stat *info) {
 }
 
 static enum status refuse_look(const char *path, struct error *error) {
-    return error_set(error, STATUS_IO, "%.300s: cannot look at this folder: %s", path,
+    return error_set(error, STATUS_IO, "%.300s: cannot inspect this folder: %s", path,
                      strerror(errno));
 }
 
@@ -42,21 +42,22 @@ enum status own_file_check_mode(int folder, const char *path, struct error *erro
     struct stat info;
     if (fstat(folder, &info)) return refuse_look(path, error);
     if (!others_write(&info)) return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "%.300s: expected a folder where one user may write; it has mode %03o, so "
-                     "others could put links in the place of files: take that away (chmod go-w)",
-                     path, (unsigned)(info.st_mode & 07777));
+    return error_set(
+        error, STATUS_INVALID,
+        "%.300s: expected a folder that only its owner may write to; it has mode %03o, so others "
+        "could replace files by links: remove that permission (chmod go-w)",
+        path, (unsigned)(info.st_mode & 07777));
 }
 
 enum status own_file_check_folder(int folder, const char *path, struct error *error) {
     struct stat info;
     if (fstat(folder, &info)) return refuse_look(path, error);
     if (!is_owned(folder, info.st_uid))
-        return error_set(error, STATUS_INVALID,
-                         "%.300s: expected a folder of user %u, who runs this, or of root; it is "
-                         "user %u's, who could put links in the place of files: choose another, or "
-                         "chown it",
-                         path, (unsigned)geteuid(), (unsigned)info.st_uid);
+        return error_set(
+            error, STATUS_INVALID,
+            "%.300s: expected a folder of user %u, who runs this, or of root; its owner is user "
+            "%u, who could replace files by links: choose another, or chown it",
+            path, (unsigned)geteuid(), (unsigned)info.st_uid);
     return own_file_check_mode(folder, path, error);
 }
 

@@ -58,7 +58,7 @@ static enum status check_folder(const struct kv_files *files, bool makes, int at
                          path, strerror(errno));
     int folder = kv_files_open_folder(at, name, flags);
     if (folder < 0 && flags && (errno == ELOOP || errno == ENOTDIR))
-        return error_set(error, STATUS_INVALID, "%.300s: expected a folder, and no link: remove it",
+        return error_set(error, STATUS_INVALID, "%.300s: expected a folder, not a link: remove it",
                          path);
     if (folder < 0)
         return error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", path,

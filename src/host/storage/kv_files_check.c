@@ -96,7 +96,7 @@ static void inspect_name(void *context, const char *name) {
     struct inspection *inspection = context;
     if (!kv_files_check_ends_with(name, ".kv") || known_name(&inspection->files, name)) return;
     int file = own_file_openat(inspection->files.folder, name, O_RDONLY, 0);
-    report_damage(inspection, "%s/%.100s: is no segment: %s", inspection->files.path, name,
+    report_damage(inspection, "%s/%.100s: is not a segment: %s", inspection->files.path, name,
                   file < 0 ? own_file_why(errno) : "damaged head");
     if (file >= 0) close(file);
 }

@@ -206,7 +206,7 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
         }
     }
     kv_carrier_close(carrier);
-    return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    return error_set(error, STATUS_NO_MEMORY, "no memory for transfers of KV blocks");
 }
 
 void kv_carrier_close(struct kv_carrier *carrier) {

@@ -261,7 +261,7 @@ static void kv_ranks_on_lost(void *context, uint32_t number) {
 static void kv_ranks_take_hello(struct kv_ranks *ranks, uint32_t number,
                                 const struct record_kv_hello *hello) {
     if (hello->rank == 0 || hello->rank >= ranks->options.rank_count) {
-        wire_drop(ranks->wire, number, "it is no rank of this unit");
+        wire_drop(ranks->wire, number, "it is not a rank of this unit");
         return;
     }
     struct kv_peer *peer = &ranks->peers[hello->rank];
@@ -326,8 +326,8 @@ static enum status wait_for_ranks(struct kv_ranks *ranks, struct event_base *bas
         event_base_loop(base, EVLOOP_ONCE);
         if (clock_now_ns() > until_ns)
             return error_set(error, STATUS_IO,
-                             "%u of %u ranks have said that their KV pages are ready; the others "
-                             "do not reach %s",
+                             "%u of %u ranks have reported that their KV pages are ready; the "
+                             "others do not reach %s",
                              ranks->there, ranks->options.rank_count, ranks->options.control);
     }
     return STATUS_OK;
@@ -352,7 +352,7 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
 enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_base *base,
                           struct kv_ranks **ranks_out, struct error *error) {
     struct kv_ranks *ranks = calloc(1, sizeof *ranks);
-    if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for transfers of KV blocks");
     ranks->options = *options;
     ranks->peers = calloc(options->rank_count, sizeof *ranks->peers);
     ranks->addresses = calloc(options->rank_count, sizeof *ranks->addresses);
@@ -360,7 +360,7 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
     ranks->doubt = event_new(base, -1, 0, on_doubt, ranks);
     enum status status = STATUS_OK;
     if (!ranks->peers || !ranks->addresses || !ranks->retry || !ranks->doubt)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for transfers of KV blocks");
     if (!status)
         status = kv_ranks_open_own(&ranks->own, options, base, ranks, kv_ranks_forward, error);
     if (!status) {
@@ -474,7 +474,7 @@ static enum status agent_events(struct kv_agent *agent, struct error *error) {
 enum status kv_ranks_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
                                 struct error *error) {
     struct kv_agent *agent = calloc(1, sizeof *agent);
-    if (!agent) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    if (!agent) return error_set(error, STATUS_NO_MEMORY, "no memory for transfers of KV blocks");
     agent->options = *options;
     agent->leave_files[0] = agent->leave_files[1] = -1;
     enum status status = agent_events(agent, error);

@@ -10,9 +10,10 @@ struct kv_transport_options kv_transport_defaults(void) {
 
 enum status kv_transport_open(const struct kv_transport_options *options,
                               struct kv_transport **transport_out, struct error *error) {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "this build carries no KV blocks between ranks: build it where UCX is "
-                     "(libucx-dev)");
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "this build cannot transfer KV blocks between ranks: build it where UCX is installed "
+        "(libucx-dev)");
 }
 
 void kv_transport_close(struct kv_transport *transport) {

@@ -283,7 +283,7 @@ static void wire_take_record(struct wire *wire, struct wire_peer *peer, size_t b
         record = wire->came;
     }
     if (!record_valid(record, bytes))
-        wire_drop_each(wire, peer, "it sent what is no valid record");
+        wire_drop_each(wire, peer, "it sent an invalid record");
     else if (!(wire->options.kinds & wire_kind((enum record_kind)record->kind)))
         wire_drop_each(wire, peer, "it sent a record that is not its to send");
     else

@@ -151,7 +151,8 @@ enum status wire_keys_check_address(const char *address, bool has_keys, bool pla
     if (starts_with(address, "ipc://") && address[6]) return STATUS_OK;
     if (!starts_with(address, "tcp://") || !strrchr(address + 6, ':'))
         return error_set(error, STATUS_INVALID,
-                         "'%.200s' is no address; expected ipc://PATH or tcp://HOST:PORT", address);
+                         "'%.200s' is not an address; expected ipc://PATH or tcp://HOST:PORT",
+                         address);
     if (has_keys || plain_anywhere || is_this_machine(address + 6)) return STATUS_OK;
     return error_set(
         error, STATUS_INVALID,

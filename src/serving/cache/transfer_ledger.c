@@ -135,14 +135,14 @@ static enum status transfer_ledger_open_slot(struct transfer_ledger *ledger,
                                              int64_t deadline_ns, uint32_t *slot_out,
                                              struct error *error) {
     if (grant.high == 0 && grant.low == 0)
-        return error_set(error, STATUS_INVALID, "a transfer ticket of zeros names nothing");
+        return error_set(error, STATUS_INVALID, "a transfer grant of zeros is invalid");
     if (map_find(&ledger->by_grant, grant_key(side, grant)) != MAP_NONE)
         return error_set(error, STATUS_INVALID,
-                         "transfer ticket %016llx%016llx is in use; draw a new one",
+                         "transfer grant %016llx%016llx is in use; draw a new one",
                          (unsigned long long)grant.high, (unsigned long long)grant.low);
     uint32_t slot = ledger->free_slot;
     if (slot == TRANSFER_NONE)
-        return error_set(error, STATUS_FULL, "all %u transfer tickets are in use",
+        return error_set(error, STATUS_FULL, "all %u transfer grants are in use",
                          ledger->limits.grant_count);
     struct transfer *transfer = &ledger->slots[slot];
     ledger->free_slot = transfer->next;
@@ -223,7 +223,7 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
                                    int64_t deadline_ns, struct error *error) {
     uint32_t slot;
     if (count == 0)
-        return error_set(error, STATUS_INVALID, "a transfer ticket needs at least one block");
+        return error_set(error, STATUS_INVALID, "a transfer grant needs at least one block");
     enum status status =
         transfer_ledger_open_slot(ledger, TRANSFER_IN, grant, deadline_ns, &slot, error);
     if (status != STATUS_OK) return status;
@@ -236,7 +236,7 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
             transfer_ledger_free_slot(ledger, slot);
             return error_set(error, STATUS_INVALID,
                              "block %u of a transfer (page %u, %u rows, slices %u..%u) does not "
-                             "fit, or its page belongs to another ticket",
+                             "fit, or its page belongs to another grant",
                              i, blocks[i].page.index, blocks[i].row_count, blocks[i].slice_first,
                              blocks[i].slice_first + blocks[i].slice_count);
         }

@@ -299,7 +299,7 @@ static bool fleet_report_read_unit(struct gateway *gateway,
         order->unit = fleet_find(&gateway->fleet, order->id);
     }
     if (order->unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, order->unit))
-        return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
+        return api_error_set(error_out, 404, "unit", "not_found", "There is no unit %lld.",
                              (long long)id);
     return true;
 }
@@ -419,7 +419,7 @@ static bool read_role(const struct gateway *gateway, const struct tree *root,
     if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, order->unit))
         return api_error_set(
             error_out, 409, "role", "not_possible",
-            "Unit %u takes no KV blocks from others. Start it with --kv-listen, or "
+            "Unit %u accepts no KV blocks from other units. Start it with --kv-listen, or "
             "serve with --prefill-units and --decode-units.",
             order->id.value);
     order->role = (enum unit_role)role;

@@ -43,7 +43,7 @@ TEST(it_says_which_options_cure) {
     assert_non_null(strstr(error.text, "192.0.2.1 port 9: "));
     assert_non_null(strstr(error.text, "--a-host and --a-port"));
     assert_int_equal(open_at("no such host", 9, &other), STATUS_INVALID);
-    assert_non_null(strstr(error.text, "--a-host no such host is no address of this machine"));
+    assert_non_null(strstr(error.text, "--a-host no such host is not an address of this machine"));
     assert_int_equal(open_at("127.0.0.1", 0, &bound), STATUS_OK);
     assert_int_equal(listen(bound.file, 1), 0);
     uint32_t taken = (uint32_t)atoi(strrchr(bound.url, ':') + 1);

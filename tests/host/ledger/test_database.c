@@ -49,7 +49,7 @@ TEST_AROUND(what_is_no_database_of_ours_is_refused, make_desk, clear_desk) {
     sqlite3 *other;
     write_text(
         "this is some text, long enough to be taken for a page of a database, or not at all");
-    refuse(STATUS_CORRUPT, "is no database");
+    refuse(STATUS_CORRUPT, "is not a database");
     unlink(path);
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "CREATE TABLE t (a)", NULL, NULL, NULL), SQLITE_OK);

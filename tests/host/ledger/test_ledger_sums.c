@@ -123,7 +123,7 @@ TEST_AROUND(what_cannot_be_an_hour_or_a_sum_is_refused_in_words, make_desk, clea
     fill(path, 1, 30, 0);
     fill(path, 2, 30, 1);
     assert_int_equal(open_after("UPDATE hours SET amount = 9223372036854775000"), STATUS_TOO_LARGE);
-    assert_non_null(strstr(error.text, "more than 64 bits hold"));
+    assert_non_null(strstr(error.text, "exceeds 64 bits"));
     assert_int_equal(open_after("UPDATE hours SET amount = 1"), STATUS_OK);
     assert_int_equal(open_after("UPDATE hours SET hour = hour + 100000000"), STATUS_CORRUPT);
     assert_non_null(strstr(error.text, "it has an hour 100"));

@@ -149,7 +149,7 @@ TEST_AROUND(a_folder_of_another_user_is_refused, make_folder, remove_folder) {
     need_root();
     assert_int_equal(chown(folder, OTHER, OTHER), 0);
     assert_int_equal(check_folder(), STATUS_INVALID);
-    assert_non_null(strstr(error.text, "it is user 65534's"));
+    assert_non_null(strstr(error.text, "its owner is user 65534"));
     assert_non_null(strstr(error.text, "chown"));
     assert_int_equal(rmdir(folder), 0); /* nothing was left in it */
     assert_int_equal(mkdir(folder, 0700), 0);

@@ -129,7 +129,7 @@ static void writing_goes_on_after(const struct deed *deed) {
     close_store(second);
     close_store(store);
     assert_int_equal(said.lost + said.off + said.others, 1);
-    if (replaced) command("rm $(grep -lx other $D/*/*.kv)"); /* is no segment, and stays */
+    if (replaced) command("rm $(grep -lx other $D/*/*.kv)"); /* is not a segment, and stays */
     struct kv_check check = assert_sound();
     assert_int_equal(check.blocks, COUNT * (MORE - 2 + deed->leaves_blocks));
     assert_kept(2, MORE - 1);
@@ -645,8 +645,8 @@ TEST_AROUND(a_folder_that_is_a_link_is_not_used, set_up, remove_all) {
     folder_of(folder);
     snprintf(line, sizeof line, "ln -s aside %s", folder);
     command(line);
-    assert_unused("no link", "remove it");
-    assert_not_looked_at("no link", "remove it");
+    assert_unused("not a link", "remove it");
+    assert_not_looked_at("not a link", "remove it");
     command("ls -l $D/aside | cmp - $D/before");
 }
 
@@ -673,9 +673,9 @@ TEST_AROUND(another_users_directory_is_not_used, set_up, remove_all) {
     keep(store, 1, 0, COUNT);
     close_store(store);
     command("chown 65534 $D");
-    assert_unused("it is user 65534's", "chown");
+    assert_unused("its owner is user 65534", "chown");
     command("chown 0 $D && chown 65534 $D/v*");
-    assert_unused("it is user 65534's", "chown");
+    assert_unused("its owner is user 65534", "chown");
     command("chown -R 65534 $D"); /* root looks after services of other users */
     assert_int_equal(assert_sound().blocks, COUNT);
     command("chown -R 0 $D");

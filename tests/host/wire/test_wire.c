@@ -382,7 +382,7 @@ TEST(a_unit_of_the_version_before_is_understood) {
     assert_int_equal(received.record.bytes, sizeof received - sizeof received.pid);
     cancel.record.version = RECORD_VERSION; /* which it does not speak here */
     say(socket, &cancel, sizeof cancel);
-    expect_farewell(socket, "no valid record");
+    expect_farewell(socket, "an invalid record");
     wait_for(&gateway.losses, 1);
     zmq_close(socket);
     zmq_ctx_term(zmq);
@@ -463,9 +463,9 @@ TEST(what_is_no_record_costs_the_connection) {
     } cases[] = {{"hello", 5, "does not greet", false},
                  {&good, sizeof good, "does not greet", false},
                  {&old, sizeof old, "records of version 900", false},
-                 {&torn, sizeof torn, "no valid record", true},
+                 {&torn, sizeof torn, "an invalid record", true},
                  {&foreign, sizeof foreign, "not its to send", true},
-                 {"abc", 3, "no valid record", true}};
+                 {"abc", 3, "an invalid record", true}};
     uint32_t joins = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         void *socket = stranger(zmq, wire_address(gateway.wire));

@@ -45,7 +45,7 @@ enum status agent_lock_take(const char *directory, const char *unit, struct agen
     }
     lock->file = -1;
     return error_set(error, STATUS_TIMEOUT,
-                     "the unit's last agent is still there and does not die; see `ps`");
+                     "the unit's previous agent still runs and cannot be killed; see `ps`");
 }
 
 void agent_lock_drop(struct agent_lock *lock) {

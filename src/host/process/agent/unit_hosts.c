@@ -465,7 +465,7 @@ static enum status verify_path(const struct unit_hosts *hosts, struct error *err
     for (uint32_t i = 0; i < hosts->unit->host_count; i++)
         if (!hosts->list[i].is.is_here && strpbrk(hosts->program, " \t'\"\\$`;&|<>()*?[]{}#~!"))
             return error_set(error, STATUS_INVALID,
-                             "a remote shell would take the path of this program apart: %.300s",
+                             "a remote shell would split the path of this program: %.300s",
                              hosts->program);
     return STATUS_OK;
 }

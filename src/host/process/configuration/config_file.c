@@ -60,7 +60,7 @@ static enum status config_file_apply(const struct option_table *table, const str
                              table->command);
         if (!tree_get_string(value, &text))
             return error_set(error, STATUS_INVALID,
-                             "%.200s: %s: expected one value, as behind --%s, found %s", path,
+                             "%.200s: %s: expected one value, as after --%s, found %s", path,
                              option->name, option->name, tree_kind_name(tree_kind(value)));
         if (memchr(text.data, 0, text.count))
             return error_set(error, STATUS_INVALID,

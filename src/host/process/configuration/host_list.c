@@ -74,12 +74,12 @@ void host_list_free(struct host_list *list) {
 
 enum status host_list_check_name(struct bytes name, struct error *error) {
     if (!name.count || name.count >= HOST_NAME_BYTES || name.data[0] == '-')
-        return error_set(error, STATUS_INVALID, "\"%.*s\" is no host's name", shown(name),
+        return error_set(error, STATUS_INVALID, "\"%.*s\" is not a host's name", shown(name),
                          name.data);
     for (size_t i = 0; i < name.count; i++)
         if (!may_stand_in_name(name.data[i]))
             return error_set(error, STATUS_INVALID,
-                             "\"%.*s\" is no host's name: letters, digits and .-_@ may stand there",
+                             "\"%.*s\" is not a host's name: expected letters, digits and .-_@",
                              shown(name), name.data);
     return STATUS_OK;
 }
@@ -105,7 +105,7 @@ static enum status add_counted(struct host_list *list, struct bytes text, struct
     uint32_t slots = 1;
     if (name.count < text.count && !host_list_read_slots(rest, &slots))
         return error_set(error, STATUS_INVALID,
-                         "host %.*s: \"%.*s\" is no number of ranks, 1 to %d", shown(name),
+                         "host %.*s: \"%.*s\" is not a number of ranks, 1 to %d", shown(name),
                          name.data, shown(rest), rest.data, LIMIT_RANKS);
     return add(list, name, slots, error);
 }

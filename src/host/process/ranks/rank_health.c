@@ -17,7 +17,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
                "other processes read what is written here");
 
 static enum status rank_health_failed(const char *path, struct error *error) {
-    return error_set(error, STATUS_IO, "cannot map the board %.300s: %s", path, strerror(errno));
+    return error_set(error, STATUS_IO, "cannot map the health table %.300s: %s", path,
+                     strerror(errno));
 }
 
 static struct rank_line *own;
@@ -60,8 +61,8 @@ enum status rank_health_join(const char *path, uint32_t rank, struct error *erro
     if (fstat(file, &found) == 0) {
         if ((size_t)found.st_size / sizeof *lines <= rank) {
             close(file);
-            return error_set(error, STATUS_INVALID, "the board %.300s has no line for rank %u",
-                             path, rank);
+            return error_set(error, STATUS_INVALID,
+                             "the health table %.300s has no line for rank %u", path, rank);
         }
         lines = rank_health_map(file, (size_t)found.st_size);
     }

@@ -126,7 +126,7 @@ static enum status keep_rendezvous(const struct addrinfo *place, const char *nam
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, own) ||
         !rank_rendezvous_add(hand.rendezvous, own[0], 0) ||
         pthread_create(&thread, NULL, rank_manual_keep, &hand))
-        return error_set(error, STATUS_IO, "rank 0 cannot keep the ranks' meeting: %s",
+        return error_set(error, STATUS_IO, "rank 0 cannot open the ranks' meeting: %s",
                          strerror(errno));
     pthread_detach(thread);
     *own_out = own[1];

@@ -73,7 +73,7 @@ static enum status start(void *(*run)(void *), struct error *error) {
     pthread_t thread;
     int failure = pthread_create(&thread, NULL, run, NULL);
     if (failure)
-        return error_set(error, STATUS_NO_MEMORY, "cannot start the thread of signs of life: %s",
+        return error_set(error, STATUS_NO_MEMORY, "cannot start the heartbeat thread: %s",
                          strerror(failure));
     pthread_detach(thread);
     return STATUS_OK;
@@ -317,8 +317,7 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
                                      rank_watch_listen_at(FAMILY_6, here_alone)};
     if (!ports[FAMILY_4] && !ports[FAMILY_6])
         return error_set(error, STATUS_IO,
-                         "cannot listen to the ranks' signs of life: %s; --rank-timeout 0 does "
-                         "without",
+                         "cannot listen for the ranks' heartbeats: %s; --rank-timeout 0 needs none",
                          strerror(errno));
     rank_watch_read_boot(own.place.boot);
     own.place.interval_ns = own.interval_ns;
@@ -381,7 +380,7 @@ enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t ran
     own.sockets[FAMILY_4] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     own.sockets[FAMILY_6] = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (own.sockets[FAMILY_4] < 0 && own.sockets[FAMILY_6] < 0)
-        return error_set(error, STATUS_IO, "rank %u cannot give signs of life: %s", rank,
+        return error_set(error, STATUS_IO, "rank %u cannot send heartbeats: %s", rank,
                          strerror(errno));
     return start(rank_watch_follow_each, error);
 }

@@ -78,7 +78,7 @@ enum status recording_open(const char *name, const void *memory, size_t bytes,
     struct recording recording = {
         .memory = memory, .bytes = bytes, .at = sizeof *start, .end = RECORDING_KILLED};
     if (bytes < sizeof *start || memcmp(start->magic, RECORDING_MAGIC, sizeof start->magic) != 0)
-        return error_set(error, STATUS_INVALID, "%s: is no recording of Fathom's", name);
+        return error_set(error, STATUS_INVALID, "%s: is not a recording by Fathom", name);
     if (start->version != RECORDING_VERSION || start->record_version != RECORD_VERSION)
         return error_set(error, STATUS_INVALID,
                          "%s: has version %u with records of version %u; this program reads %u "
@@ -188,7 +188,7 @@ enum status recording_next(struct recording *recording, const char *name,
     const struct recording_entry *entry =
         (const struct recording_entry *)(const void *)(recording->memory + recording->entry_at);
     if (!recording_usage_valid(entry, recording->entries_end - recording->entry_at))
-        return error_set(error, STATUS_INVALID, "%s: call %llu is no valid one", name,
+        return error_set(error, STATUS_INVALID, "%s: call %llu is invalid", name,
                          (unsigned long long)recording->entry_count + 1);
     recording->entry_at += entry->bytes;
     recording->entry_count++;

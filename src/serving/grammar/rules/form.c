@@ -232,7 +232,7 @@ static enum status form_read_kind(struct reader *reader, const struct tree *form
     if (bytes_equal(keyword, BYTES_LITERAL("any")))
         return read_forms(reader, "any", REGEX_ALTERNATE, value, out);
     if (!bytes_equal(keyword, BYTES_LITERAL("text")))
-        return error_set(reader->error, STATUS_INVALID, "%.*s: is no keyword of a form",
+        return error_set(reader->error, STATUS_INVALID, "%.*s: is not a keyword of a form",
                          (int)keyword.count, keyword.data);
     status = form_read_text(reader, "text", value, &text);
     return status ? status : grammar_builder_text(&reader->builder, text, out);

@@ -49,13 +49,15 @@ enum status balance_experts_check(const struct balance_shape *shape, struct erro
                          shape->nodes, shape->groups);
     if (!balance_experts_divides(shape)) return STATUS_OK; /* nodes and groups are irrelevant */
     if (shape->ranks % shape->nodes)
-        return error_set(error, STATUS_INVALID,
-                         "%u ranks do not divide over %u nodes: every node has as many",
-                         shape->ranks, shape->nodes);
+        return error_set(
+            error, STATUS_INVALID,
+            "%u ranks do not divide over %u nodes: each node must have the same number",
+            shape->ranks, shape->nodes);
     if (shape->experts % shape->groups)
-        return error_set(error, STATUS_INVALID,
-                         "%u experts do not divide into %u groups: every group has as many",
-                         shape->experts, shape->groups);
+        return error_set(
+            error, STATUS_INVALID,
+            "%u experts do not divide into %u groups: each group must have the same number",
+            shape->experts, shape->groups);
     return STATUS_OK;
 }
 

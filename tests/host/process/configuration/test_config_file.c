@@ -69,7 +69,7 @@ TEST(experiments_have_one_key) {
     refuses("shuffle: 4\n", "--shuffle is now --experiment shuffle=VALUE");
     refuses("experiment: shufle=4\n", "unknown experiment 'shufle'; there are: shuffle, slow");
     refuses("experiment: {shuffle: 4}\n",
-            "experiment: expected one value, as behind --experiment, found an object");
+            "experiment: expected one value, as after --experiment, found an object");
 }
 
 TEST(mistakes_name_file_and_key) {
@@ -79,7 +79,7 @@ TEST(mistakes_name_file_and_key) {
     refuses("port: 99999\n", "option --port: expected 0 to 65535, found '99999'");
     refuses("port: many\n", "option --port: expected a whole number");
     refuses("port:\n", "option --port: expected a whole number, found ''");
-    refuses("port: [1, 2]\n", "port: expected one value, as behind --port, found an array");
+    refuses("port: [1, 2]\n", "port: expected one value, as after --port, found an array");
     refuses("port: 1\nport: 2\n", "the key stands here twice: port");
     refuses("- port\n", "expected lines of 'name: value'");
     refuses("model: &x a\nport: *x\n", "line 1: anchors and tags are not read");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the list of hosts: each way to name hosts gives the same names and slots, and what could
- * be an option or a command of a remote shell is no host's name.
+ * be an option or a command of a remote shell is not a host's name.
  */
 #include "host/process/configuration/host_list.h"
 
@@ -42,16 +42,16 @@ TEST(hosts_are_named_in_an_option) {
 
 TEST(what_is_no_host_is_refused) {
     assert_refused("", "no host is named");
-    assert_refused("a,,b", "is no host's name");
-    assert_refused("-oProxyCommand=x", "is no host's name");
-    assert_refused("a;reboot", "is no host's name");
-    assert_refused("$(x)", "is no host's name");
-    assert_refused("a b", "is no host's name");
-    assert_refused("a:0", "no number of ranks");
-    assert_refused("a:1025", "no number of ranks");
-    assert_refused("a:99999999999", "no number of ranks");
-    assert_refused("a:", "no number of ranks");
-    assert_refused("a:8x", "no number of ranks");
+    assert_refused("a,,b", "is not a host's name");
+    assert_refused("-oProxyCommand=x", "is not a host's name");
+    assert_refused("a;reboot", "is not a host's name");
+    assert_refused("$(x)", "is not a host's name");
+    assert_refused("a b", "is not a host's name");
+    assert_refused("a:0", "not a number of ranks");
+    assert_refused("a:1025", "not a number of ranks");
+    assert_refused("a:99999999999", "not a number of ranks");
+    assert_refused("a:", "not a number of ranks");
+    assert_refused("a:8x", "not a number of ranks");
     assert_refused("a:4,b,a:4", "named twice");
 }
 

@@ -168,6 +168,6 @@ TEST_AROUND(a_folder_where_others_may_write_is_refused, open_folder, remove_fold
     assert_int_equal(chmod(folder, 0700), 0);
     if (geteuid() != 0) skip();
     assert_int_equal(chown(folder, 65534, 65534), 0);
-    refuse(STATUS_INVALID, "it is user 65534's");
+    refuse(STATUS_INVALID, "its owner is user 65534");
     assert_int_equal(access(path, F_OK), -1);
 }

@@ -139,7 +139,7 @@ TEST(what_is_no_form_is_refused_by_its_keyword) {
     form_refuses("{}", STATUS_INVALID, "a form has one keyword");
     form_refuses("{\"schema\":true,\"text\":\"a\"}", STATUS_INVALID,
                  "a form has one keyword, found schema and text");
-    form_refuses("{\"sentence\":true}", STATUS_INVALID, "sentence: is no keyword of a form");
+    form_refuses("{\"sentence\":true}", STATUS_INVALID, "sentence: is not a keyword of a form");
     form_refuses("{\"schema\":{\"type\":1}}", STATUS_INVALID, "#/type: ");
     form_refuses("{\"schema\":{\"not\":{\"minLength\":3}},\"in_order\":1}", STATUS_INVALID,
                  "in_order: expected true or false");
