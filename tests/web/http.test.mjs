@@ -96,6 +96,8 @@ test('pages of other sites reach nothing, on either listener', async () => {
       assert.match(received, new RegExp(`^HTTP/1.1 ${status} `), request);
       assert.doesNotMatch(received, /access-control-/i);
       if (status === 421) assert.match(received, /--allow-host/);
+      if (request.startsWith('OPTIONS') && status === 403)
+        assert.match(received, /"message":"[^"]*--allow-origin http:\/\/evil\.example [^"]*"/);
       if (status === 405) assert.match(received, /\r\nAllow: POST\r\n/);
     }
   }

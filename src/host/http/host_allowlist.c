@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/host_allowlist.h"
 
+#include "base/format.h"
+
 #define PORT_DIGITS_MAX 5
 
 static bool host_allowlist_is_digit(char c) {
@@ -178,4 +180,16 @@ enum allow_verdict host_allowlist_verify(const struct host_allowlist *rules, str
                                          struct bytes origin) {
     if (!host_passes(rules, host)) return ALLOW_NOT_HOST;
     return origin_passes(rules, host, origin) ? ALLOW_YES : ALLOW_NOT_ORIGIN;
+}
+
+const char *host_allowlist_cure(struct bytes origin, char out[HOST_ALLOWLIST_CURE_BYTES]) {
+    int count = (int)origin.count;
+    if (origin.count > HOST_ALLOWLIST_ORIGIN_BYTES || !is_origin(origin))
+        return "web pages of this Origin may not ask here; --allow-host or --allow-origin lets "
+               "them";
+    format_text(out, HOST_ALLOWLIST_CURE_BYTES,
+                "web pages of the origin %.*s may not ask here; --allow-origin %.*s (or '*' for "
+                "any) lets them use the API",
+                count, origin.data, count, origin.data);
+    return out;
 }

@@ -41,3 +41,10 @@ struct bytes host_allowlist_find_origin(const struct host_allowlist *rules, stru
  * if all are valid. Browsers send "https://a.example", "http://[::1]:3000" or "null", in lower case
  * and without a path. The comparison is exact. */
 struct bytes host_allowlist_find_bad_origin(const char *origins);
+
+#define HOST_ALLOWLIST_ORIGIN_BYTES 100 /* a longer Origin is not quoted */
+#define HOST_ALLOWLIST_CURE_BYTES 384
+
+/* Says which option lets pages of a refused Origin in: plain text for a log and for JSON.
+ * Returns `out` or a literal. */
+const char *host_allowlist_cure(struct bytes origin, char out[HOST_ALLOWLIST_CURE_BYTES]);

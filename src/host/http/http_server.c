@@ -92,6 +92,7 @@ struct server_connection {
 
 struct http_server {
     struct http_server_options options;
+    char cure[HOST_ALLOWLIST_CURE_BYTES]; /* of the Origin that was refused last */
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *accept_pause, *tick;
@@ -440,15 +441,13 @@ static bool http_server_hold(void *context, size_t more) {
     return true;
 }
 
-static struct http_refusal verify_head(const struct http_server *server,
-                                       const struct http_head *head) {
+static struct http_refusal verify_head(struct http_server *server, const struct http_head *head) {
     enum allow_verdict verdict = host_allowlist_verify(&server->sites, head->host, head->origin);
     if (verdict == ALLOW_NOT_HOST)
         return (struct http_refusal){
             421, "the Host header does not name this machine; --allow-host NAME allows it"};
     if (verdict == ALLOW_NOT_ORIGIN)
-        return (struct http_refusal){403, "web pages of this Origin may not ask here; --allow-host "
-                                          "or --allow-origin lets them"};
+        return (struct http_refusal){403, host_allowlist_cure(head->origin, server->cure)};
     if (head->coding == CODING_OTHER)
         return (struct http_refusal){
             415, "the Content-Encoding of a body must be one of " CONTENT_DECODER_NAMES};

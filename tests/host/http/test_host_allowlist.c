@@ -142,6 +142,20 @@ TEST(it_finds_the_origin_that_is_let_in) {
     assert_null(host_allowlist_find_origin(&none, BYTES_LITERAL("http://b.example")).data);
 }
 
+TEST(a_refused_origin_has_its_cure) {
+    char text[HOST_ALLOWLIST_CURE_BYTES];
+    assert_string_equal(host_allowlist_cure(BYTES_LITERAL("http://localhost:3000"), text),
+                        "web pages of the origin http://localhost:3000 may not ask here; "
+                        "--allow-origin http://localhost:3000 (or '*' for any) lets them use the "
+                        "API");
+    assert_null(strchr(host_allowlist_cure(BYTES_LITERAL("http://a\"b"), text), '"'));
+    char longest[200];
+    memset(longest, 'a', sizeof longest);
+    memcpy(longest, "http://", 7);
+    struct bytes origin = {longest, sizeof longest};
+    assert_null(strstr(host_allowlist_cure(origin, text), "aaaa"));
+}
+
 TEST(it_finds_what_is_no_host) {
     static const char *const bad[] = {"http://a.example", "a.example:80", "*", "a b", "[::1", "ü"};
     assert_null(host_allowlist_find_bad(NULL).data);
