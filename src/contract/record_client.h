@@ -61,6 +61,7 @@ enum content_type {
     CONTENT_TEXT,
     CONTENT_METRICS,
     CONTENT_EVENTS,
+    CONTENT_LINES, /* of JSON */
     CONTENT_TYPE_COUNT
 };
 

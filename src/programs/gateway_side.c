@@ -193,8 +193,12 @@ static enum status gateway_side_create(struct gateway_side *side, struct gateway
     return status;
 }
 
-static const char *model_names(const struct gateway_side *side) {
-    return side->values->served_name ? side->values->served_name : side->name;
+/* With "*" alone, answers to requests without a name have the directory's name. */
+static const char *model_names(struct gateway_side *side) {
+    const char *given = side->values->served_name;
+    if (!given || strcmp(given, "*") != 0) return given ? given : side->name;
+    snprintf(side->served, sizeof side->served, "%s,*", side->name);
+    return side->served;
 }
 
 struct own_model { /* of a gateway without a unit; zeros: its unit is in this process */
@@ -266,7 +270,7 @@ static enum status gateway_side_open_side(struct gateway_side *side,
                                           uint64_t requests, const struct own_model *own,
                                           struct error *error) {
     *side = (struct gateway_side){.values = values, .record = record};
-    model_run_name(directory, values->served_name, side->name);
+    model_run_name(directory, NULL, side->name);
     if (values->prices && !values->database)
         return error_set(error, STATUS_INVALID, "--prices needs --database, which has the ledger");
     enum status status = open_text(side, directory, shape, error);

@@ -49,7 +49,8 @@ struct gateway_side_values {
                    .offset = offsetof(owner, gateway.admin_port)),                                 \
         OPTION_ROW("served-name", OPTION_LIST, NULL,                                               \
                    "the model's names in the API, separated by commas; answers use the first; "    \
-                   "default: the directory's name",                                                \
+                   "* among them: any name is answered, under that name; default: the "            \
+                   "directory's name",                                                             \
                    .offset = offsetof(owner, gateway.served_name)),                                \
         OPTION_ROW("accounts", OPTION_TEXT, NULL,                                                  \
                    "a YAML file of accounts and their API keys (docs/api.md), read again on "      \
@@ -129,7 +130,8 @@ struct gateway_side {
     bool is_keyless;                     /* at the start the database had no API key */
     struct error accounts_fault;         /* of the latest read of the accounts; empty: none */
     struct lazy_memory text_memory, memory;
-    char name[256];                /* of the model, as served */
+    char name[256];                /* of the model's directory */
+    char served[256 + 2];          /* that name and "*", if "*" is the only served name */
     char names[MODELS_LIST_BYTES]; /* the names of all models, to which accounts refer */
 };
 

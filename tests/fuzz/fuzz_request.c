@@ -15,12 +15,14 @@
 #include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/ollama_dialect.h"
 #include "serving/gateway/dialects/responses_dialect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct dialect *const dialects[] = {&completion_dialect, &chat_dialect,
-                                                 &anthropic_dialect, &responses_dialect};
+static const struct dialect *const dialects[] = {&completion_dialect,  &chat_dialect,
+                                                 &anthropic_dialect,   &responses_dialect,
+                                                 &ollama_chat_dialect, &ollama_generate_dialect};
 
 static uint64_t sum;
 

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { root } from './lib/server.mjs';
 
-const columns = ['openai', 'responses', 'anthropic', 'ai sdk', 'langchain'];
+const columns = ['openai', 'responses', 'anthropic', 'ai sdk', 'langchain', 'ollama'];
 
 // What a name has at its end for a stream, or another path, or a provider of its own, is left out.
 const plain = (name) => name.replace(/\$\{.*/, '').replace(/, streamed$/, '');

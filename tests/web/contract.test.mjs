@@ -4,18 +4,20 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
+import { Ollama } from 'ollama';
 import OpenAI from 'openai';
 import { Contract } from './lib/contract.mjs';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, say, weather } from './lib/puppet.mjs';
 
-let server, contract, client, anthropic;
+let server, contract, client, anthropic, ollama;
 
 before(async () => {
   server = await Puppet.start();
   contract = await Contract.start(server);
   client = new OpenAI({ baseURL: `${contract.url}/v1`, apiKey: 'none', maxRetries: 0 });
   anthropic = new Anthropic({ baseURL: contract.url, apiKey: 'none', maxRetries: 0 });
+  ollama = new Ollama({ host: contract.url });
 });
 
 after(async () => {
@@ -111,6 +113,16 @@ for (const stream of [false, true]) {
     await message(toolCall, { tools, tool_choice: { type: 'tool', name: 'weather' } });
     kept('POST /v1/messages 200');
   });
+
+  test(`Ollama's paths keep to the description${how}`, async () => {
+    const tools = [{ type: 'function', function: weather }];
+    const chat = async (content, more) => end(await ollama.chat({ model: 'puppet', messages: user(content), stream, ...more }));
+    await chat(say('Hello 🙂'), { options: { temperature: 0.5, stop: ['x'] } });
+    await chat(toolCall, { tools, think: true });
+    await chat(say('{}'), { format: schema });
+    await end(await ollama.generate({ model: 'puppet', prompt: say('Hello.'), think: true, stream }));
+    kept('POST /api/chat 200', 'POST /api/generate 200');
+  });
 }
 
 test('what else a client asks for keeps to the description', async () => {
@@ -120,7 +132,10 @@ test('what else a client asks for keeps to the description', async () => {
   await anthropic.models.retrieve(models.data[0].id);
   await assert.rejects(anthropic.models.retrieve('claude'));
   await anthropic.messages.countTokens({ model: 'puppet', messages: user('Hello') });
-  kept('GET /v1/models 200', 'POST /v1/messages/count_tokens 200');
+  await ollama.list();
+  await ollama.show({ model: 'puppet' });
+  await fetch(`${contract.url}/api/version`);
+  kept('GET /v1/models 200', 'POST /v1/messages/count_tokens 200', 'GET /api/tags 200', 'POST /api/show 200', 'GET /api/version 200');
 });
 
 test('refusals keep to the description', async () => {
@@ -129,7 +144,9 @@ test('refusals keep to the description', async () => {
   await assert.rejects(client.completions.create({ model: 'puppet', prompt: 'x', temperature: -1 }));
   await assert.rejects(client.responses.create({ model: 'puppet', input: 'x', store: true }));
   await assert.rejects(anthropic.messages.create({ model: 'claude', max_tokens: 5, messages: user('x') }));
-  kept('POST /v1/chat/completions 404', 'POST /v1/chat/completions 400', 'POST /v1/completions 422');
+  await assert.rejects(ollama.chat({ model: 'llama3', messages: user('x') }));
+  await assert.rejects(ollama.show({ model: 'llama3' }));
+  kept('POST /api/chat 404', 'POST /api/show 404', 'POST /v1/chat/completions 404', 'POST /v1/chat/completions 400', 'POST /v1/completions 422');
 });
 
 test('an answer that does not keep to the description is seen', async () => {

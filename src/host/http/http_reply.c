@@ -138,6 +138,7 @@ static const char *type_name(enum content_type type) {
         [CONTENT_TEXT] = "text/plain; charset=utf-8",
         [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
         [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
+        [CONTENT_LINES] = "application/x-ndjson",
     };
     check(type < CONTENT_TYPE_COUNT);
     return names[type];

@@ -7,6 +7,7 @@
 #include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/ollama_dialect.h"
 #include "serving/gateway/dialects/responses_dialect.h"
 
 static const struct endpoint endpoints[] = {
@@ -35,8 +36,16 @@ static const struct endpoint *find(struct bytes path, struct bytes *rest_out) {
     return &endpoints[ENDPOINT_MODELS];
 }
 
+/* A path means the same with slashes at its end. */
+static struct bytes endpoint_trimmed(struct bytes path) {
+    while (path.count > 1 && path.data[path.count - 1] == '/')
+        path.count--;
+    return path;
+}
+
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
     *rest_out = BYTES_LITERAL("");
+    path = endpoint_trimmed(path);
     bool anthropic = endpoint_strip(&path, "/anthropic");
     if (!endpoint_strip(&path, "/v1") && !anthropic) (void)endpoint_strip(&path, "/beta");
     const struct endpoint *found = find(path, rest_out);
@@ -65,7 +74,39 @@ const struct dialect *endpoint_dialect(enum endpoint_number number) {
     return number < ENDPOINT_OTHER ? endpoints[number].dialect : NULL;
 }
 
-const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic) {
+const struct dialect *endpoint_error_dialect(enum endpoint_number number, struct bytes path,
+                                             bool speaks_anthropic) {
     const struct dialect *dialect = endpoint_dialect(number);
-    return dialect || !speaks_anthropic ? dialect : &anthropic_dialect;
+    if (dialect) return dialect;
+    if (bytes_start_with(path, BYTES_LITERAL("/api/"))) return &ollama_chat_dialect;
+    return speaks_anthropic ? &anthropic_dialect : NULL;
+}
+
+/* ---- paths of other servers ---- */
+
+#define NO_VECTORS                                                                                 \
+    "Fathom serves a model that writes text and computes no embeddings. Run a server for an "      \
+    "embedding model next to it, and use Fathom for /v1/chat/completions."
+#define NO_RANKS                                                                                   \
+    "Fathom serves a model that writes text and ranks no documents. Run a server for a reranking " \
+    "model next to it, and use Fathom for /v1/chat/completions."
+#define NO_PULL                                                                                    \
+    "Fathom serves the one checkpoint that it was started with and neither downloads nor changes " \
+    "models. Start it with another directory (fathom serve DIRECTORY); GET /api/tags lists what "  \
+    "it serves."
+
+const char *endpoint_cure(struct bytes path) {
+    static const struct {
+        const char *path, *cure;
+    } known[] = {
+        {"/embeddings", NO_VECTORS}, {"/api/embed", NO_VECTORS}, {"/api/embeddings", NO_VECTORS},
+        {"/rerank", NO_RANKS},       {"/score", NO_RANKS},       {"/api/pull", NO_PULL},
+        {"/api/push", NO_PULL},      {"/api/create", NO_PULL},   {"/api/copy", NO_PULL},
+        {"/api/delete", NO_PULL},
+    };
+    path = endpoint_trimmed(path);
+    (void)endpoint_strip(&path, "/v1");
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+        if (bytes_equal(path, bytes_of(known[i].path))) return known[i].cure;
+    return NULL;
 }

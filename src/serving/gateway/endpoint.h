@@ -17,9 +17,9 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). Every path may
- * also have the prefix /v1 or /beta. MODELS and endpoints of Anthropic's dialect may also have
- * /anthropic or /anthropic/v1. A model's name may follow MODELS. An endpoint without a dialect
- * reports errors in the client's dialect (endpoint_error_dialect). */
+ * also end with slashes, and have the prefix /v1 or /beta. MODELS and endpoints of Anthropic's
+ * dialect may also have /anthropic or /anthropic/v1. A model's name may follow MODELS. An endpoint
+ * without a dialect reports errors in the client's dialect (endpoint_error_dialect). */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
@@ -31,6 +31,16 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       "count_tokens", intake_ask, &anthropic_count_dialect)                                        \
     X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
       intake_ask, &responses_dialect)                                                              \
+    X(OLLAMA_CHAT, "/api/chat", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "api_chat",           \
+      intake_ask, &ollama_chat_dialect)                                                            \
+    X(OLLAMA_GENERATE, "/api/generate", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY,               \
+      "api_generate", intake_ask, &ollama_generate_dialect)                                        \
+    X(OLLAMA_SHOW, "/api/show", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "api_show",           \
+      service_ollama_show, NULL)                                                                   \
+    X(OLLAMA_TAGS, "/api/tags", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "api_tags",            \
+      service_ollama_tags, NULL)                                                                   \
+    X(OLLAMA_VERSION, "/api/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "api_version",   \
+      service_ollama_version, NULL)                                                                \
     X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
       prompt_tokens_ask, NULL)                                                                     \
     X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \
@@ -106,5 +116,11 @@ const char *endpoint_name(enum endpoint_number number);
 /* NULL: none. */
 const struct dialect *endpoint_dialect(enum endpoint_number number);
 
-/* The dialect of errors: the endpoint's or, if it has none, the client's. NULL means OpenAI's. */
-const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic);
+/* The dialect of errors: the endpoint's or, if it has none, that of the path (Ollama's below /api/)
+ * or the client's. NULL means OpenAI's. */
+const struct dialect *endpoint_error_dialect(enum endpoint_number number, struct bytes path,
+                                             bool speaks_anthropic);
+
+/* Says what to use in place of a path of other servers that this one does not have; NULL: the path
+ * is unknown. */
+const char *endpoint_cure(struct bytes path);

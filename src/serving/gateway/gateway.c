@@ -190,7 +190,9 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
                       text.data, endpoint->method == HTTP_GET ? "GET" : "POST");
         error.allow = 1u << endpoint->method;
     } else {
-        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
+        const char *cure = endpoint_cure(text);
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.%s%s", shown,
+                      text.data, cure ? " " : "", cure ? cure : "");
     }
     return reply_error(gateway, record->connection,
                        endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
@@ -245,7 +247,8 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
     const struct endpoint *endpoint = endpoint_find(gateway_path_of(record), &call->rest);
     bool is_here = endpoint && has_listener(endpoint, record);
     call->endpoint = is_here ? endpoint->number : ENDPOINT_OTHER;
-    call->spoken = endpoint_error_dialect(call->endpoint, record->speaks_anthropic);
+    call->spoken =
+        endpoint_error_dialect(call->endpoint, gateway_path_of(record), record->speaks_anthropic);
     if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
     if (!may_ask(gateway, record, endpoint, call, &error))

@@ -544,6 +544,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
                         const struct api_request *parsed,
                         const struct record_client_request *record, struct api_error *error) {
     struct request_asked *asked = &request->asked;
+    bool echoes = gateway->models.any && parsed->model_asked.count;
     enum status status = fill_sampling(gateway, request, parsed, record, error);
     if (status) return status;
     asked->model = parsed->model;
@@ -564,7 +565,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .tokenizer = gateway->options.tokenizer,
         .id = request->id,
         .created = record->unix_time,
-        .model = gateway->model_name,
+        .model = echoes ? arena_copy(&request->arena, parsed->model_asked) : gateway->model_name,
         .seals_reasoning = parsed->seals_reasoning,
         .reported = arena_copy(&request->arena, parsed->reported),
     };
@@ -574,6 +575,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->name = arena_copy(&request->arena,
                              (struct bytes){client_request_name(record), record->name_bytes});
     if (!asked->warning.data || !asked->name.data || !asked->answer.reported.data ||
+        !asked->answer.model.data ||
         !tool_alias_copy(&parsed->aliases, &request->arena, &asked->answer.aliases))
         return intake_refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
@@ -720,6 +722,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
+                                    .any_model = gateway->models.any,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet),
                                     .tokenizer = gateway->options.tokenizer};
     if (gateway->options.chat_template) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "serving/gateway/api/api_values.h"
 
 static bool models_is_there(const struct models *models, struct bytes name) {
     for (uint32_t i = 0; i < models->count; i++)
@@ -13,15 +14,18 @@ static bool models_is_there(const struct models *models, struct bytes name) {
 }
 
 static enum status add(struct models *models, struct bytes name, struct error *error) {
+    bool is_any = bytes_equal(name, BYTES_LITERAL("*"));
     if (name.count == 0 || name.count > MODELS_NAME_BYTES_MAX)
         return error_set(error, STATUS_INVALID,
                          "gateway: a model's name has %zu bytes, must have 1 to %d", name.count,
                          MODELS_NAME_BYTES_MAX);
     if (utf8_valid_prefix(name) != name.count)
         return error_set(error, STATUS_INVALID, "gateway: a model's name is not valid UTF-8");
-    if (models_is_there(models, name))
+    if (is_any ? models->any : models_is_there(models, name))
         return error_set(error, STATUS_INVALID, "gateway: the model's name '%.*s' is given twice",
                          (int)name.count, name.data);
+    models->any |= is_any;
+    if (is_any) return STATUS_OK;
     if (models->count == MODELS_SERVED_MAX)
         return error_set(error, STATUS_INVALID, "gateway: the model has more than %d names",
                          MODELS_SERVED_MAX);
@@ -49,6 +53,9 @@ enum status models_open(struct models *models, struct bytes names, enum chat_tho
         enum status status = add(models, (struct bytes){names.data + from, to - from}, error);
         if (status) return status;
     }
+    if (models->count == 0)
+        return error_set(error, STATUS_INVALID,
+                         "gateway: the model needs a name for its answers besides '*'");
     bool switched = thought == CHAT_THOUGHT_SWITCHED;
     if (thought != CHAT_THOUGHT_ALWAYS)
         models_add_alias(models, "deepseek-chat",
@@ -71,10 +78,10 @@ void models_list(const struct models *models, char out[static MODELS_LIST_BYTES]
 }
 
 const struct api_model *models_find(const struct models *models, struct bytes name) {
-    if (bytes_equal(name, BYTES_LITERAL("default"))) return &models->names[0];
-    for (uint32_t i = 0; i < models->count; i++)
-        if (bytes_equal(models->names[i].name, name)) return &models->names[i];
-    return NULL;
+    const struct api_model *found = api_values_find_model(models->names, models->count, name);
+    bool fits = name.count > 0 && name.count <= MODELS_NAME_BYTES_MAX &&
+                utf8_valid_prefix(name) == name.count;
+    return !found && models->any && fits ? &models->names[0] : found;
 }
 
 bool models_allow(const struct models *models, uint64_t denied, uint32_t index,

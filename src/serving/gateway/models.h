@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The names of the one model that is served. Answers use the first of the served names. DeepSeek's
- * two names are added if the chat template supports thinking; they switch it on and off.
+ * two names are added if the chat template supports thinking; they switch it on and off. With the
+ * served name "*" any other name is the first one, and answers repeat the name that was asked for.
  */
 #pragma once
 
 #include "serving/gateway/api/api_request.h"
 
 #define MODELS_SERVED_MAX 16
-#define MODELS_NAME_BYTES_MAX 256 /* limit of one name */
+#define MODELS_NAME_BYTES_MAX API_MODEL_NAME_BYTES_MAX
 
 struct models {
     struct api_model names[MODELS_SERVED_MAX + 2];
     uint32_t count;
+    bool any; /* "*" is among the served names, and not in `names` */
 };
 
 /* The most bytes that models_list writes, including the terminator. */
@@ -28,7 +30,8 @@ enum status models_open(struct models *models, struct bytes names, enum chat_tho
 /* Writes all names in order, separated by commas. */
 void models_list(const struct models *models, char out[static MODELS_LIST_BYTES]);
 
-/* Finds a model by name; "default" is the first one. NULL: there is none. */
+/* Finds a model by name (api_values_find_model). With `any`, a name of no model is the first one.
+ * NULL: there is none. */
 const struct api_model *models_find(const struct models *models, struct bytes name);
 
 /* True if bit `index` of `denied` is not set; else sets *error to 404. */

@@ -74,16 +74,20 @@ static void openapi_write_request(struct json_writer *writer, const struct endpo
 /* OpenAPI 3.1 cannot describe the events of a stream, so their schema is listed with its text. */
 static void openapi_write_answers(struct json_writer *writer, const struct endpoint *endpoint,
                                   bool model) {
-    static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};
+    static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages",
+                                                      [DIALECT_OLLAMA_CHAT] = "api",
+                                                      [DIALECT_OLLAMA_GENERATE] = "api"};
     const char *name = endpoint_name(endpoint->number);
-    const char *failed = endpoint->dialect ? errors[endpoint->dialect->number] : NULL;
+    const struct dialect *dialect = endpoint_error_dialect(endpoint->number, endpoint->path, false);
+    const char *failed = dialect ? errors[dialect->number] : NULL;
     json_writer_text(writer, "\"responses\":{\"200\":{\"description\":\"the answer\",\"content\":"
                              "{\"application/json\":{\"schema\":");
     write_reference(writer, name, model ? "_one_answer" : "_answer");
     json_writer_text(writer, "}");
     if (streams(endpoint)) {
-        json_writer_text(writer, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"},"
-                                 "\"x-event-schema\":");
+        json_writer_print(writer, ",\"%s\":{\"schema\":{\"type\":\"string\"},\"x-event-schema\":",
+                          endpoint->dialect->streams_lines ? "application/x-ndjson"
+                                                           : "text/event-stream");
         write_reference(writer, name, "_event");
         json_writer_text(writer, "}");
     }
@@ -97,9 +101,10 @@ static void openapi_write_answers(struct json_writer *writer, const struct endpo
     json_writer_text(writer, "}}}}");
 }
 
-/* The API's own paths are listed with /v1; all exist without it, too. */
+/* The API's own paths are listed with /v1, except Ollama's; all exist without it, too. */
 static void write_path(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
-    bool api = endpoint->dialect || endpoint->number == ENDPOINT_MODELS;
+    bool api = (endpoint->dialect && !endpoint->dialect->streams_lines) ||
+               endpoint->number == ENDPOINT_MODELS;
     json_writer_print(writer, "\"%s%.*s%s\":{\"%s\":{\"operationId\":\"%s%s\",", api ? "/v1" : "",
                       PRINT_BYTES(endpoint->path), model ? "/{model}" : "",
                       endpoint->method == HTTP_POST ? "post" : "get",

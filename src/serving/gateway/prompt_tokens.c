@@ -41,7 +41,8 @@ static bool prompt_tokens_read_text(struct api_reader *reader, struct api_prompt
 enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_call *call) {
     struct api_error error;
     struct api_defaults defaults = {.models = gateway->models.names,
-                                    .model_count = gateway->models.count};
+                                    .model_count = gateway->models.count,
+                                    .any_model = gateway->models.any};
     struct api_reader reader = {.arena = &gateway->scratch,
                                 .dialect = &completion_dialect,
                                 .defaults = &defaults,
@@ -126,6 +127,7 @@ enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_ca
     struct api_error error;
     struct api_defaults defaults = {.models = gateway->models.names,
                                     .model_count = gateway->models.count,
+                                    .any_model = gateway->models.any,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
     struct api_reader reader = {.arena = &gateway->scratch,
                                 .dialect = &completion_dialect,

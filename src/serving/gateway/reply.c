@@ -203,7 +203,9 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
     notes.warning = leader->asked.warning;
     struct headers_view headers = {gateway, &notes};
     uint32_t mark = gateway->outbox.used;
-    enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
+    enum content_type streamed =
+        leader->asked.answer.dialect->streams_lines ? CONTENT_LINES : CONTENT_EVENTS;
+    enum content_type type = leader->asked.stream ? streamed : CONTENT_JSON;
     struct record_stream_begin *begin =
         put(gateway, RECORD_STREAM_BEGIN,
             &(struct record_stream_begin){.connection = leader->unreported.connection,

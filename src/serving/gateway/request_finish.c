@@ -137,6 +137,9 @@ static struct api_usage request_finish_usage_of(const struct request *leader) {
         usage.drafts_made += work.drafts_made;
         usage.drafts_right += work.drafts_right;
     }
+    const struct metrics_times *times = &leader->times;
+    usage.prompt_ns = times->has_token ? times->first_token_ns - times->arrived_ns : 0;
+    usage.answer_ns = times->has_token ? times->last_token_ns - times->first_token_ns : 0;
     return usage;
 }
 

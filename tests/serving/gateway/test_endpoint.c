@@ -4,6 +4,9 @@
  */
 
 #include "serving/gateway/endpoint.h"
+
+#include "base/check.h"
+#include "serving/gateway/api/dialect.h"
 #include "test_case.h"
 
 #define PATH(number, path, method, listeners, askers, name, function, dialect) path,
@@ -19,6 +22,9 @@ TEST(a_path_leads_to_its_endpoint) {
         assert_int_equal(rest.count, 0);
         snprintf(text, sizeof text, "/v1%s", paths[i]);
         assert_ptr_equal(endpoint_find(bytes_of(text), &rest), endpoint);
+        snprintf(text, sizeof text, "/v1%s//", paths[i]);
+        assert_ptr_equal(endpoint_find(bytes_of(text), &rest), endpoint);
+        assert_int_equal(rest.count, 0);
         snprintf(text, sizeof text, "%sx", paths[i]);
         assert_null(endpoint_find(bytes_of(text), &rest));
         snprintf(text, sizeof text, "/v2%s", paths[i]);
@@ -48,7 +54,26 @@ TEST(a_model_s_name_stands_behind_its_path) {
     const struct endpoint *endpoint = endpoint_find(BYTES_LITERAL("/v1/models/a/b"), &rest);
     assert_int_equal(endpoint->number, ENDPOINT_MODELS);
     assert_true(bytes_equal(rest, BYTES_LITERAL("a/b")));
-    assert_null(endpoint_find(BYTES_LITERAL("/models/"), &rest));
+    assert_non_null(endpoint_find(BYTES_LITERAL("/models/a/b/"), &rest));
+    assert_true(bytes_equal(rest, BYTES_LITERAL("a/b")));
+}
+
+TEST(what_programs_try_in_vain_has_a_cure) {
+    static const char *const embeds[] = {"/v1/embeddings", "/embeddings/", "/api/embed"};
+    for (size_t i = 0; i < ARRAY_COUNT(embeds); i++)
+        assert_non_null(strstr(endpoint_cure(bytes_of(embeds[i])), "/v1/chat/completions"));
+    assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/v1/rerank")), "ranks no documents"));
+    assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/api/pull")), "neither downloads nor"));
+    assert_null(endpoint_cure(BYTES_LITERAL("/v1/embeddingsx")));
+    assert_null(endpoint_cure(BYTES_LITERAL("/v1/images/generations")));
+}
+
+TEST(errors_have_the_words_of_the_path_or_the_client) {
+    struct bytes none = BYTES_LITERAL("/none"), pull = BYTES_LITERAL("/api/pull");
+    assert_null(endpoint_error_dialect(ENDPOINT_OTHER, none, false));
+    assert_string_equal(endpoint_error_dialect(ENDPOINT_OTHER, none, true)->name, "anthropic");
+    assert_string_equal(endpoint_error_dialect(ENDPOINT_OTHER, pull, true)->name, "ollama_chat");
+    assert_string_equal(endpoint_error_dialect(ENDPOINT_CHAT, none, true)->name, "chat");
 }
 
 TEST(what_operators_alone_may_ask_is_not_public) {

@@ -30,6 +30,24 @@ TEST(names_are_split_by_commas) {
     assert_null(models_find(&models, BYTES_LITERAL("")));
 }
 
+TEST(a_star_stands_for_any_name) {
+    static const char *const expected[] = {"a", "deepseek-chat"};
+    open_names("*,a", CHAT_THOUGHT_NEVER);
+    assert_names(expected, ARRAY_COUNT(expected));
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("gpt-4o")), &models.names[0]);
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("deepseek-chat")), &models.names[1]);
+    assert_null(models_find(&models, BYTES_LITERAL("")));
+    assert_null(models_find(&models, BYTES_LITERAL("\xff")));
+}
+
+TEST(a_tag_of_ollamas_names_the_same_model) {
+    open_names("a,b:1", CHAT_THOUGHT_NEVER);
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("a:latest")), &models.names[0]);
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("b:1")), &models.names[1]);
+    assert_null(models_find(&models, BYTES_LITERAL("b")));
+    assert_null(models_find(&models, BYTES_LITERAL(":latest")));
+}
+
 TEST(deepseek_s_names_say_whether_to_think) {
     static const char *const switched[] = {"a", "deepseek-chat", "deepseek-reasoner"};
     static const char *const always[] = {"a", "deepseek-reasoner"};
@@ -64,8 +82,8 @@ TEST(names_that_will_not_do_are_refused) {
     char longest[MODELS_NAME_BYTES_MAX + 2];
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = 0;
-    const char *const bad[] = {"",    "a,",   ",a",    "a,,b",
-                               "a,a", "\xff", longest, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"};
+    const char *const bad[] = {"",     "a,",    ",a", "a,,b",  "a,a",
+                               "\xff", longest, "*",  "a,*,*", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"};
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
         if (models_open(&models, bytes_of(bad[i]), CHAT_THOUGHT_NEVER, &error) != STATUS_INVALID)
             fail_msg("%s", bad[i]);

@@ -28,7 +28,11 @@ TEST(paths_answer_their_methods_only) {
         {HTTP_GET, "/nothing", 404},
         {HTTP_GET, "", 404},
         {HTTP_POST, "/v1", 404},
-        {HTTP_GET, "/v1/models/", 404},
+        {HTTP_GET, "/v1/models/", 200},
+        {HTTP_GET, "/v1/models/tiny-r1:latest/", 200},
+        {HTTP_GET, "/health//", 200},
+        {HTTP_POST, "/v1/embeddings", 404},
+        {HTTP_POST, "/v1/rerank", 404},
         {HTTP_GET, CHAT, 405},
         {HTTP_OTHER, COMPLETIONS, 405},
         {HTTP_POST, "/v1/models", 405},
@@ -51,6 +55,66 @@ TEST(paths_answer_their_methods_only) {
     assert_non_null(
         strstr(world->clients[0].data, "{\"object\":\"list\",\"data\":[{\"id\":\"tiny-r1\""));
     assert_non_null(strstr(world->clients[0].data, "\"created\":1700000000,"));
+    world_close(world);
+}
+
+TEST(ollamas_paths_are_answered_in_its_words) {
+    static const char body[] = "{\"model\":\"tiny-r1:latest\"}", other[] = "{\"name\":\"llama\"}";
+    static const struct {
+        enum http_method method;
+        const char *path, *body;
+        uint32_t http_status;
+        const char *text;
+    } cases[] = {
+        {HTTP_GET, "/api/version", NULL, 200, "{\"version\":\"0."},
+        {HTTP_GET, "/api/tags", NULL, 200,
+         "{\"models\":[{\"name\":\"tiny-r1\",\"model\":\"tiny-r1\""},
+        {HTTP_POST, "/api/show", body, 200, "\"capabilities\":[\"completion\""},
+        {HTTP_POST, "/api/show", other, 404,
+         "{\"error\":\"The model 'llama' does not exist here.\"}"},
+        {HTTP_POST, "/api/show", "{}", 400, "{\"error\":\"'model' is missing.\"}"},
+        {HTTP_POST, "/api/show", "[]", 400, "{\"error\":\"The request body must be"},
+        {HTTP_POST, "/api/pull", body, 404, "neither downloads nor changes models"},
+        {HTTP_GET, "/api/chat", NULL, 405, "{\"error\":\"'/api/chat' takes POST only.\"}"},
+        {HTTP_POST, "/api/chat", body, 400, "{\"error\":\"'messages' is missing.\"}"},
+        {HTTP_POST, "/api/generate", body, 400, "{\"error\":\"'prompt' is missing.\"}"},
+    };
+    struct world *world = world_open(&(struct world_options){0});
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        const char *sent = cases[i].body;
+        uint32_t client =
+            world_request(world, cases[i].method, cases[i].path, sent, sent ? strlen(sent) : 0);
+        world_settle(world);
+        const char *said = world->clients[client].data;
+        if (world->clients[client].http_status != cases[i].http_status ||
+            !strstr(said, cases[i].text))
+            fail_msg("%s: %u %s", cases[i].path, world->clients[client].http_status, said);
+    }
+    world_close(world);
+}
+
+TEST(any_name_is_answered_under_that_name) {
+    struct world *world =
+        world_open(&(struct world_options){.gateway = {.model_names = "tiny-r1,*"}});
+    static const struct {
+        const char *body, *model;
+    } cases[] = {
+        {"{\"model\":\"gpt-4o\",\"prompt\":[5],\"max_tokens\":1}", "\"model\":\"gpt-4o\""},
+        {"{\"model\":\"a \\\"b\",\"prompt\":[5],\"max_tokens\":1}", "\"model\":\"a \\\"b\""},
+        {"{\"model\":\"deepseek-chat\",\"prompt\":[5],\"max_tokens\":1}",
+         "\"model\":\"deepseek-chat\""},
+        {"{\"prompt\":[5],\"max_tokens\":1}", "\"model\":\"tiny-r1\""},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint32_t client = world_post(world, COMPLETIONS, cases[i].body);
+        world_settle(world);
+        assert_int_equal(world->clients[client].http_status, 200);
+        if (!strstr(world->clients[client].data, cases[i].model))
+            fail_msg("%s", world->clients[client].data);
+    }
+    uint32_t client = world_get(world, "/v1/models/gpt-4o");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[client].data, "\"id\":\"gpt-4o\""));
     world_close(world);
 }
 

@@ -21,6 +21,9 @@ const eventsOf = (text) => text.split('\n\n').map((event) =>
   event.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trim()).join('\n'))
   .filter((data) => data && data !== '[DONE]');
 
+const linesOf = (text) => text.split('\n').filter((line) => line.trim());
+const partsOf = { 'text/event-stream': eventsOf, 'application/x-ndjson': linesOf };
+
 export class Contract {
   // `seen` has "POST /v1/completions 200" for each exchange; `violations` what was against the document.
   constructor(server, document) {
@@ -88,7 +91,7 @@ export class Contract {
     const answer = [String(status), `${String(status)[0]}XX`, 'default'].find((name) => name in operation.responses);
     if (!answer) return this.#violation(exchange, `the document knows no answer ${status}`);
     const media = mediaOf(exchange.headers);
-    const texts = media === 'text/event-stream' ? eventsOf(exchange.answered) : [exchange.answered];
+    const texts = partsOf[media]?.(exchange.answered) ?? [exchange.answered];
     return this.#validate(exchange, `answer ${status}`, [...at, 'responses', answer], media, texts);
   }
 
@@ -97,7 +100,7 @@ export class Contract {
     const { node } = place;
     if (!node?.content?.[media])
       return this.#violation(exchange, `${what}: the document knows no ${media || 'content'} here`);
-    const name = media === 'text/event-stream' ? 'x-event-schema' : 'schema';
+    const name = media in partsOf ? 'x-event-schema' : 'schema';
     if (!node.content[media][name])
       return this.#violation(exchange, `${what}: the document does not say what ${media} is`);
     const validate = this.ajv.compile({ $ref: `api#${pointer(...place.at, 'content', media, name)}` });

@@ -57,13 +57,13 @@ async function writeAccounts(file, accounts) {
 
 export class Puppet extends Server {
   // `names` are what the model is called; `accounts`, { name, key, ... } each, who may ask: everybody if not given. A
-  // step of the puppet takes stepMs. Resolves when it serves.
-  static async start({ family = deepseek, names = 'puppet', accounts, stepMs = 1 } = {}) {
+  // step of the puppet takes stepMs; `options` are further ones of the gateway. Resolves when it serves.
+  static async start({ family = deepseek, names = 'puppet', accounts, stepMs = 1, options = [] } = {}) {
     const directory = await mkdtemp(path.join(tmpdir(), 'fathom-puppet-'));
     await writeModel(directory, family);
     const wire = `ipc://${path.join(directory, 'wire')}`;
     const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', names,
-      ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), [...accounts, operator]) : []);
+      ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), [...accounts, operator]) : [], ...options);
     server.directory = directory;
     if (accounts) server.operator = { Authorization: `Bearer ${operator.key}` };
     server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'pipe'] });

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/random.h"
+#include "serving/text/json_scanner.h"
 
 void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
                           uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]) {
@@ -40,4 +41,38 @@ bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
     check(calls->last);
     calls->escaped_count += json_writer_escaped_count(piece);
     return answer_text_add(&calls->last->arguments, arena, piece);
+}
+
+/* ---- arguments as an object ---- */
+
+struct scan {
+    struct json_scanner scanner;
+    char first; /* the first byte that is not a space; 0: none yet */
+};
+
+static bool scan_piece(void *context, struct bytes piece) {
+    struct scan *scan = context;
+    for (size_t i = 0; i < piece.count; i++) {
+        char byte = piece.data[i];
+        if (!scan->first && byte > ' ') scan->first = byte;
+        if (!json_scanner_next(&scan->scanner, byte)) return false;
+    }
+    return true;
+}
+
+static bool is_object(const struct answer_text *text) {
+    struct scan scan = {.first = 0};
+    return answer_text_walk(text, scan_piece, &scan) && scan.first == '{' &&
+           json_scanner_is_whole(&scan.scanner);
+}
+
+void answer_calls_write_object(struct json_writer *writer, const struct answer_text *arguments) {
+    bool valid = is_object(arguments);
+    if (arguments->count == 0) {
+        json_writer_text(writer, "{}");
+        return;
+    }
+    if (!valid) json_writer_text(writer, "{\"INVALID_JSON\":\"");
+    answer_text_write(arguments, 0, arguments->count, !valid, writer);
+    if (!valid) json_writer_text(writer, "\"}");
 }

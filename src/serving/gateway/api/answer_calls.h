@@ -31,6 +31,10 @@ bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct by
 void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
                           uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
 
+/* Writes a call's arguments as a JSON object. If they are none, because the answer was cut or the
+ * model erred, the object is {"INVALID_JSON": their text}. */
+void answer_calls_write_object(struct json_writer *writer, const struct answer_text *arguments);
+
 /* Appends to the last call's arguments. False when the arena is out of memory; the part that fitted
  * is kept. */
 bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,

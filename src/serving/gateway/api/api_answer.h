@@ -44,6 +44,7 @@ struct api_usage {
     uint32_t completion_tokens;
     uint32_t reasoning_tokens;
     uint32_t drafts_made, drafts_right; /* draft tokens proposed, and those accepted */
+    int64_t prompt_ns, answer_ns; /* first answer: to its first token, from there to its last */
 };
 
 enum api_finish {

@@ -107,6 +107,14 @@ bool api_constraint_read_format(struct api_reader *reader, const char *field,
     return api_constraint_bind(reader, field, "schema", schema, out);
 }
 
+bool api_constraint_read_plain(struct api_reader *reader, const char *field,
+                               const struct tree *format, struct api_request *out) {
+    struct bytes text;
+    if (api_reader_is(format, "json")) return bind_any_object(reader, field, out);
+    if (tree_get_string(format, &text) && text.count == 0) return true;
+    return api_constraint_read_schema(reader, field, format, out);
+}
+
 /* ---- other texts ---- */
 
 /* Reads a pattern or grammar. An empty text means no constraint. */

@@ -19,3 +19,7 @@ bool api_constraint_read(struct api_reader *reader, struct api_request *out);
  * errors. */
 bool api_constraint_read_format(struct api_reader *reader, const char *field,
                                 const struct tree *format, struct api_request *out);
+
+/* Reads a format like Ollama's 'format': "json" for any object, a schema, or "" for none. */
+bool api_constraint_read_plain(struct api_reader *reader, const char *field,
+                               const struct tree *format, struct api_request *out);

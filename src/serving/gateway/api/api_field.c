@@ -14,6 +14,9 @@
 #define ANTHROPIC (1u << DIALECT_ANTHROPIC)
 #define RESPONSES (1u << DIALECT_RESPONSES)
 #define WIRES (ANTHROPIC | RESPONSES)
+#define OLLAMA_CHAT (1u << DIALECT_OLLAMA_CHAT)
+#define OLLAMA_TEXT (1u << DIALECT_OLLAMA_GENERATE)
+#define OLLAMA (OLLAMA_CHAT | OLLAMA_TEXT)
 
 /* Macros of rows. Each row begins with the field's name and its dialects. */
 #define GOES_TO(member) .offset = offsetof(struct api_request, member)
@@ -96,9 +99,9 @@ static const struct api_field fields[] = {
     {"audio", CHAT, REFUSED, .words = "answers are text."},
     {"web_search_options", CHAT, REFUSED, .words = "this server searches nothing."},
     /* length of the answer */
-    {"max_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
-     .words = "tokens of each answer; more than the context has room for means all of that"},
-    {"max_completion_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
+    {"max_tokens", BOTH, OWN_INTEGER(-1, INT32_MAX),
+     .words = "tokens of each answer; -1, or more than the context has room for: all of that"},
+    {"max_completion_tokens", BOTH, OWN_INTEGER(-1, INT32_MAX),
      .words = "tokens of each answer; wins over 'max_tokens'"},
     {"min_tokens", BOTH, INTEGER(0, INT32_MAX, sampling.min_tokens),
      .words = "none of the first so many tokens is a stop token"},
@@ -381,6 +384,33 @@ static const struct api_field fields[] = {
      .words = "prompts are found in the cache by themselves; 'cache_salt' keeps some apart"},
     {"prompt_cache_retention", RESPONSES, NEUTRAL,
      .words = "this server's caches have their own rules"},
+    /* Ollama's chat and generate */
+    {"model", OLLAMA, BY(api_values_model, TEXT), .words = "a served name, also as NAME:latest"},
+    {"messages", OLLAMA_CHAT, OWN(ARRAY), .words = "the conversation, at least one message"},
+    {"tools", OLLAMA_CHAT, OWN(ARRAY), .words = "functions that the model may call"},
+    {"prompt", OLLAMA_TEXT, OWN(TEXT), .words = "what the user says"},
+    {"system", OLLAMA_TEXT, OWN(TEXT), .words = "the first instructions for the model"},
+    {"stream", OLLAMA, FLAG(stream), .words = "lines of JSON; true if not given"},
+    {"think", OLLAMA, OWN(ANY),
+     .words = "true or false: whether the model thinks first; or an effort, 'low' to 'max'"},
+    {"format", OLLAMA, OWN(ANY),
+     .words = "a JSON schema: the answer is JSON of it; 'json': a JSON object"},
+    {"options", OLLAMA, OWN(OBJECT),
+     .words = "'temperature', 'top_p', 'top_k', 'min_p', 'seed', 'stop', 'num_predict', "
+              "'repeat_penalty', 'presence_penalty', 'frequency_penalty'"},
+    {"return_receipt", OLLAMA, FLAG(return_receipt), .words = "what the answer took"},
+    {"cache_salt", OLLAMA, TEXT(cache_salt),
+     .words = "cached prompts are found only by requests of the same account and salt"},
+    {"keep_alive", OLLAMA, NEUTRAL, .words = "the model stays loaded"},
+    {"truncate", OLLAMA, NEUTRAL, .words = "a prompt that does not fit is refused, not cut"},
+    {"shift", OLLAMA, NEUTRAL, .words = "an answer ends where the context does"},
+    {"images", OLLAMA_TEXT, OWN(ARRAY), .words = "none: this model reads no images"},
+    {"suffix", OLLAMA_TEXT, REFUSED, .words = "use /v1/completions to fill in a middle."},
+    {"raw", OLLAMA_TEXT, REFUSED, .words = "use /v1/completions for a prompt without a template."},
+    {"template", OLLAMA_TEXT, REFUSED, .words = "the server's own chat template is used."},
+    {"context", OLLAMA_TEXT, REFUSED, .words = "send the conversation to /api/chat."},
+    {"logprobs", OLLAMA, REFUSED, .words = "use /v1/chat/completions."},
+    {"top_logprobs", OLLAMA, REFUSED, .words = "use /v1/chat/completions."},
 };
 
 const struct api_field *api_field_at(size_t index) {

@@ -11,6 +11,8 @@
 #define PLAIN (1u << DIALECT_COMPLETION)
 #define ANTHROPIC (1u << DIALECT_ANTHROPIC)
 #define RESPONSES (1u << DIALECT_RESPONSES)
+#define OLLAMA_CHAT (1u << DIALECT_OLLAMA_CHAT)
+#define OLLAMA (OLLAMA_CHAT | 1u << DIALECT_OLLAMA_GENERATE)
 
 struct inner_row {
     const char *place; /* "messages[].content[]": objects in arrays, or a single object */
@@ -71,6 +73,16 @@ static const struct inner_row rows[] = {
     {"reasoning", RESPONSES, .names = "effort summary generate_summary"},
     {"text", RESPONSES, .names = "format verbosity"},
     {"text.format", RESPONSES, .names = "type name schema strict description"},
+    {"messages[]", OLLAMA_CHAT,
+     .names = "role content thinking images tool_calls tool_name tool_call_id"},
+    {"messages[].tool_calls[]", OLLAMA_CHAT, .names = "id type function"},
+    {"messages[].tool_calls[].function", OLLAMA_CHAT, .names = "index name arguments"},
+    /* the second line: where and how the model is computed, which this server decides */
+    {"options", OLLAMA,
+     .names = "temperature top_p top_k min_p seed stop num_predict repeat_penalty presence_penalty "
+              "frequency_penalty typical_p tfs_z mirostat mirostat_tau mirostat_eta "
+              "num_ctx num_batch num_gpu main_gpu low_vram f16_kv vocab_only use_mmap use_mlock "
+              "num_thread numa"},
 };
 
 /* ---- objects of a row ---- */

@@ -20,6 +20,7 @@ struct api_reader;
 struct dialect;
 
 #define API_WARNING_BYTES_MAX 256
+#define API_MODEL_NAME_BYTES_MAX 256
 
 struct api_prompt { /* one prompt, as text or as token ids */
     struct bytes text;
@@ -37,6 +38,7 @@ struct api_constraint {
 struct api_request {
     const struct dialect *dialect; /* dialect of the request and its answer */
     uint32_t model;                /* index in api_defaults.models */
+    struct bytes model_asked;      /* the name that the client gave the model; empty: none */
     /* Chats: a checked array in the format of OpenAI's chat API, never empty. */
     const struct tree *messages;
     const struct tree *tools;     /* array in the format of OpenAI's chat API; NULL: none */
@@ -91,6 +93,7 @@ struct api_defaults {
     struct sampling sampling;
     const struct api_model *models; /* [model_count]; "default" is the first one */
     uint32_t model_count;
+    bool any_model;                    /* any other name means the first model, too */
     uint64_t tokens_max;               /* limit of prompts of token ids; 0: LIMIT_CONTEXT */
     enum chat_thought thought;         /* the thinking modes that the chat template supports */
     bool prints_tools;                 /* the template prints tools */

@@ -19,7 +19,9 @@ static struct bytes api_tools_name_of(const struct tree *tool) {
  * "tools[2].name", unless the reader has a better one. */
 static struct api_place api_tools_place_of(const struct api_reader *reader, size_t index,
                                            const char *member) {
-    bool inside = reader->dialect->number == DIALECT_CHAT && !reader->tool_places;
+    enum dialect_number number = reader->dialect->number;
+    bool nests = number == DIALECT_CHAT || number == DIALECT_OLLAMA_CHAT;
+    bool inside = nests && !reader->tool_places;
     struct api_place place =
         reader->tool_places ? reader->tool_places[index] : api_reader_place_of("tools", index, "");
     size_t count = strlen(place.text);

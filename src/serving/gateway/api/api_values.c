@@ -3,6 +3,21 @@
 
 /* ---- single values ---- */
 
+const struct api_model *api_values_find_model(const struct api_model *models, size_t count,
+                                              struct bytes name) {
+    const struct bytes tag = BYTES_LITERAL(":latest");
+    if (bytes_equal(name, BYTES_LITERAL("default"))) return &models[0];
+    for (size_t i = 0; i < count; i++)
+        if (bytes_equal(models[i].name, name)) return &models[i];
+    if (name.count <= tag.count ||
+        !bytes_equal((struct bytes){name.data + name.count - tag.count, tag.count}, tag))
+        return NULL;
+    name.count -= tag.count;
+    for (size_t i = 0; i < count; i++)
+        if (bytes_equal(models[i].name, name)) return &models[i];
+    return NULL;
+}
+
 bool api_values_model(struct api_reader *reader, const struct tree *value,
                       struct api_request *out) {
     const struct api_defaults *defaults = reader->defaults;
@@ -10,10 +25,14 @@ bool api_values_model(struct api_reader *reader, const struct tree *value,
     if (!tree_get_string(value, &name))
         return api_reader_wrong_type(reader, "model", "a string", value);
     if (name.count == 0 || bytes_equal(name, BYTES_LITERAL("default"))) return true;
-    for (uint32_t i = 0; i < defaults->model_count; i++) {
-        if (!bytes_equal(name, defaults->models[i].name)) continue;
-        if (!out->thinking_field) out->thinking = defaults->models[i].thinking;
-        out->model = i;
+    const struct api_model *model =
+        api_values_find_model(defaults->models, defaults->model_count, name);
+    if (!model && defaults->any_model && name.count <= API_MODEL_NAME_BYTES_MAX)
+        model = defaults->models;
+    if (model) {
+        if (!out->thinking_field) out->thinking = model->thinking;
+        out->model = (uint32_t)(model - defaults->models);
+        out->model_asked = name;
         return true;
     }
     struct bytes served = defaults->models[0].name;

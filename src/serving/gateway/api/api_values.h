@@ -14,6 +14,11 @@ api_values_reader api_values_model, api_values_user_id, api_values_seed, api_val
     api_values_biases, api_values_stop_tokens, api_values_stops, api_values_stream_options,
     api_values_modalities, api_values_documents;
 
+/* Finds a model by name: "default" is the first one, and NAME:latest is NAME, as Ollama's clients
+ * write it. NULL: there is none. */
+const struct api_model *api_values_find_model(const struct api_model *models, size_t count,
+                                              struct bytes name);
+
 /* True for 1 to count_max characters of [a-zA-Z0-9_-]. */
 bool api_values_is_name(struct bytes text, size_t count_max);
 

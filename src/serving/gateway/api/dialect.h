@@ -22,6 +22,8 @@ enum dialect_number {
     DIALECT_COMPLETION,
     DIALECT_ANTHROPIC,
     DIALECT_RESPONSES,
+    DIALECT_OLLAMA_CHAT,
+    DIALECT_OLLAMA_GENERATE,
     DIALECT_COUNT
 };
 
@@ -32,6 +34,7 @@ struct dialect {
     const char *prompt_field;   /* the field to shorten when the request is too long */
     const char *call_prefix;    /* prefix of generated ids of calls */
     bool has_400_for_422;       /* the API uses 400 where others use 422 */
+    bool streams_lines;         /* a stream is lines of JSON; else server-sent events */
     struct bytes keep_alive;    /* what a stream sends while there is no event */
     /* The most bytes of one event, or of the frame of a whole answer. Parts that are counted
      * separately are excluded: text, names, ids and arguments of calls, tokens, receipts, and

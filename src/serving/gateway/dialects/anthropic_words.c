@@ -2,9 +2,8 @@
 #include "serving/gateway/dialects/anthropic_words.h"
 
 #include "base/check.h"
-#include "serving/gateway/api/answer_walk.h"
-#include "serving/text/json_scanner.h"
 #include "base/utf8.h"
+#include "serving/gateway/api/answer_walk.h"
 
 enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_place.open */
 
@@ -49,38 +48,10 @@ static void anthropic_words_begin_call(struct json_writer *writer, struct bytes 
 
 /* ---- whole answers ---- */
 
-struct scan {
-    struct json_scanner scanner;
-    char first; /* the first byte that is not a space; 0: none yet */
-};
-
-static bool scan_piece(void *context, struct bytes piece) {
-    struct scan *scan = context;
-    for (size_t i = 0; i < piece.count; i++) {
-        char byte = piece.data[i];
-        if (!scan->first && byte > ' ') scan->first = byte;
-        if (!json_scanner_next(&scan->scanner, byte)) return false;
-    }
-    return true;
-}
-
-static bool is_object(const struct answer_text *text) {
-    struct scan scan = {.first = 0};
-    return answer_text_walk(text, scan_piece, &scan) && scan.first == '{' &&
-           json_scanner_is_whole(&scan.scanner);
-}
-
 static void anthropic_words_write_call(struct json_writer *writer, const struct answer_call *call) {
-    const struct answer_text *arguments = &call->arguments;
-    bool valid = is_object(arguments);
     anthropic_words_begin_call(writer, call->id, call->name);
-    if (arguments->count == 0) {
-        json_writer_text(writer, "{}}");
-        return;
-    }
-    if (!valid) json_writer_text(writer, "{\"INVALID_JSON\":\"");
-    answer_text_write(arguments, 0, arguments->count, !valid, writer);
-    json_writer_text(writer, valid ? "}" : "\"}}");
+    answer_calls_write_object(writer, &call->arguments);
+    json_writer_text(writer, "}");
 }
 
 static void write_block(struct json_writer *writer, const struct answer_text *text,

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/openai_fields.h"
 
+/* Reads one name of the length. -1 means no limit, as in llama.cpp, and leaves *out unchanged. */
+static bool read_one_length(struct api_reader *reader, const char *name, uint32_t least,
+                            uint32_t *out) {
+    int64_t number;
+    if (tree_get_integer(tree_member(reader->root, name), &number) && number == -1) return true;
+    return api_reader_integer(reader, reader->root, name, least, INT32_MAX, out);
+}
+
 /* Reads the length of the answer. Zero tokens are allowed only if the request is about the prompt
  * itself. */
 static bool openai_fields_read_length(struct api_reader *reader, struct api_request *out) {
     uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
     uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;
-    if (!api_reader_integer(reader, reader->root, "max_tokens", least, INT32_MAX, &length) ||
-        !api_reader_integer(reader, reader->root, "max_completion_tokens", least, INT32_MAX,
-                            &long_name))
+    if (!read_one_length(reader, "max_tokens", least, &length) ||
+        !read_one_length(reader, "max_completion_tokens", least, &long_name))
         return false;
     if (long_name != absent) length = long_name; /* the newer name has priority */
     if (length == absent) return true;

@@ -29,6 +29,28 @@ TEST(calls_keep_their_order_and_texts) {
     assert_int_equal(calls.escaped_count, 2 + strlen("firstsecond") + strlen("{\\\"a\\\":1}"));
 }
 
+TEST(arguments_are_written_as_an_object) {
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"", "{}"},
+        {" {\"a\":[1,\"\\n\"]}", " {\"a\":[1,\"\\n\"]}"},
+        {"{\"a\":", "{\"INVALID_JSON\":\"{\\\"a\\\":\"}"},
+        {"[1]", "{\"INVALID_JSON\":\"[1]\"}"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct arena arena;
+        struct answer_calls calls = {0};
+        char out[64];
+        struct json_writer writer = {.out = out, .room = sizeof out};
+        arena_over(&arena, memory, sizeof memory);
+        assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), BYTES_LITERAL("f"), 0, 0));
+        assert_true(answer_calls_add_arguments(&calls, &arena, bytes_of(cases[i].text)));
+        answer_calls_write_object(&writer, &calls.first->arguments);
+        assert_true(bytes_equal((struct bytes){out, writer.count}, bytes_of(cases[i].expected)));
+    }
+}
+
 TEST(memory_has_an_end) {
     struct arena arena;
     struct answer_calls calls = {0};

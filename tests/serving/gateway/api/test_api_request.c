@@ -239,6 +239,18 @@ TEST(absent_and_null_fields_mean_the_defaults) {
     }
 }
 
+/* As in llama.cpp. */
+TEST(a_length_of_minus_one_is_no_limit) {
+    assert_true(parse(&chat_dialect, "{" HI ",\"max_tokens\":-1}"));
+    assert_int_equal(parsed.new_tokens_max, 0);
+    assert_true(parse(&chat_dialect, "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":-1}"));
+    assert_int_equal(parsed.new_tokens_max, 5);
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"max_tokens\":-1}"));
+    assert_true(!parsed.prompt_only && parsed.new_tokens_max == 0);
+    assert_false(parse(&chat_dialect, "{" HI ",\"max_tokens\":-2}"));
+    assert_false(parse(&chat_dialect, "{" HI ",\"max_tokens\":\"-1\"}"));
+}
+
 TEST(the_choice_of_tokens_is_read_whole) {
     assert_true(parse(&chat_dialect,
                       "{" HI ",\"min_p\":0.25,\"frequency_penalty\":-2,\"presence_penalty\":2,"
