@@ -214,6 +214,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
         .content_specials = strcmp(side->values->content_specials, "on") == 0,
+        .agent_habits = strcmp(side->values->agent_habits, "on") == 0,
         .model_names = model_names(side),
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,

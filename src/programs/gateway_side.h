@@ -21,7 +21,7 @@ struct gateway_side_values {
     const char *host, *admin_host, *admin_port;
     const char *served_name, *allow_host, *allow_origin, *accounts, *database, *prices;
     uint64_t prefix_blocks;
-    const char *roles, *content_specials, *chat_template;
+    const char *roles, *content_specials, *agent_habits, *chat_template;
     bool share_port;
     double role_seconds, idle_timeout, drain_timeout;
     double ttft_limit;       /* seconds; 0: none */
@@ -81,6 +81,11 @@ struct gateway_side_values {
                    .maximum = 86400),                                                              \
         DRAIN_TIMEOUT_OPTION(owner, gateway.drain_timeout),                                        \
         CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
+        OPTION_ROW("agent-habits", OPTION_CHOICE, "on",                                            \
+                   "on: leave out of prompts what agents send and no model reads, such as Claude " \
+                   "Code's billing line, which changes with each request and keeps the prompt "    \
+                   "from being found in the cache (docs/api.md)",                                  \
+                   .offset = offsetof(owner, gateway.agent_habits), .choices = "on|off"),          \
         CHAT_TEMPLATE_OPTION(owner, gateway.chat_template),                                        \
         OPTION_ROW("roles", OPTION_CHOICE, "fixed",                                                \
                    "fixed: prefill and decode units keep their roles until POST "                  \

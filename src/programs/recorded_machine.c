@@ -70,6 +70,7 @@ static const struct option_field unit_fields[] = {
 
 static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, content_specials, 1),
+    NUMBER(gateway_options, agent_habits, 1),
     TEXT(gateway_options, model_names),
     NUMBER(gateway_options, model_created, 0),
     TEXT(gateway_options, version),

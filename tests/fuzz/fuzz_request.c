@@ -164,6 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
                                            .models = models,
                                            .model_count = ARRAY_COUNT(models),
+                                           .agent_habits = true,
                                            .thought = CHAT_THOUGHT_SWITCHED,
                                            .prints_tools = true,
                                            .reads_documents = true};

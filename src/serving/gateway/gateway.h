@@ -31,6 +31,7 @@ struct gateway_options {
     const struct tokenizer *tokenizer;         /* NULL: prompts and answers are token ids */
     const struct chat_template *chat_template; /* NULL or not present: chats are refused */
     bool content_specials;                     /* recognize added tokens in message contents, too */
+    bool agent_habits;       /* leave out of prompts what no model reads (api/agent_habits.h) */
     const char *model_names; /* served names, separated by commas, e.g. "tiny-r1" */
     int64_t model_created;   /* Unix seconds, for the models list */
     const char *version;     /* Fathom's version, for system_fingerprint */

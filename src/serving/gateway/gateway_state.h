@@ -11,6 +11,7 @@
 #include "serving/gateway/gateway.h"
 #include "serving/gateway/metrics.h"
 #include "serving/gateway/models.h"
+#include "serving/gateway/prompt_outline.h"
 #include "serving/gateway/request.h"
 #include "serving/policy/choose_roles.h"
 #include "serving/policy/predict_length.h"
@@ -51,6 +52,7 @@ struct gateway {
     struct choose_roles roles;
     uint64_t role_changes_total;               /* role changes by policy, not by an operator */
     struct prefix_affinity affinity;           /* which unit has which prompt prefixes */
+    struct prompt_outlines outlines;           /* of chats that asked for a receipt */
     uint64_t unit_choices[UNITS_REASON_COUNT]; /* a waiting request counts once for each reason */
     uint64_t resumed_total, handed_over_total;
     bool changed;       /* something has changed since the lists of requests were served */

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/admission.h"
+#include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
@@ -396,6 +397,28 @@ static enum status intake_render(struct gateway *gateway, const struct request *
     return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
 
+/* The role of a message as a literal. */
+static const char *role_of(const struct tree *message) {
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+    const struct tree *role = tree_member(message, "role");
+    for (size_t i = 0; i < ARRAY_COUNT(roles); i++)
+        if (api_reader_is(role, roles[i])) return roles[i];
+    return "message";
+}
+
+/* Compares the chat with earlier ones, for the receipt. */
+static void intake_outline(struct gateway *gateway, struct request *request,
+                           const struct api_request *parsed) {
+    struct request_asked *asked = &request->asked;
+    struct prompt_outline outline;
+    if (!asked->wants_receipt || !prompt_outline_of(&gateway->scratch, asked->tenant, parsed->tools,
+                                                    parsed->messages, &outline))
+        return;
+    asked->differs_at = prompt_outline_compare(&gateway->outlines, &outline);
+    if (asked->differs_at > 1)
+        asked->differs_role = role_of(tree_at(parsed->messages, asked->differs_at - 2));
+}
+
 static enum status take_chat(struct gateway *gateway, struct request *request,
                              const struct api_request *parsed, struct api_error *error) {
     const struct chat_template *chat_template = gateway->options.chat_template;
@@ -409,6 +432,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     enum status status = intake_render(gateway, request, parsed, &rendering, error);
     if (!status) status = intake_open_tools(gateway, request, parsed, &tools, error);
     if (status) return status;
+    intake_outline(gateway, request, parsed);
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
                       request->asked.mode, tools);
@@ -548,6 +572,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     enum status status = fill_sampling(gateway, request, parsed, record, error);
     if (status) return status;
     asked->model = parsed->model;
+    asked->left_out = parsed->left_out;
     asked->stream = parsed->stream;
     asked->wants_receipt = parsed->return_receipt || record->wants_receipt;
     if (asked->wants_receipt && !asked->stream && request->choice_count > LIMIT_CHOICES)
@@ -723,6 +748,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
                                     .any_model = gateway->models.any,
+                                    .agent_habits = gateway->options.agent_habits,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet),
                                     .tokenizer = gateway->options.tokenizer};
     if (gateway->options.chat_template) {

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "serving/gateway/api/agent_habits.h"
 
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
     uint64_t obtained = (uint64_t)work->device_tokens + work->host_tokens + work->disk_tokens +
@@ -113,6 +114,24 @@ static void write_stays(struct json_writer *writer, const struct receipt *receip
     json_writer_text(writer, "]");
 }
 
+/* Writes what was left out of the prompt and where it differs from the most similar earlier one. */
+static void write_causes(struct json_writer *writer, const struct receipt_head *head) {
+    const char *before = ",\"left_out\":[\"";
+    for (int habit = 0; habit < AGENT_HABIT_COUNT; habit++) {
+        if (!(head->left_out >> habit & 1)) continue;
+        json_writer_text(writer, before);
+        json_writer_text(writer, agent_habits_name((enum agent_habit)habit));
+        before = "\",\"";
+    }
+    if (head->left_out) json_writer_text(writer, "\"]");
+    if (head->differs_at == 0) return;
+    if (head->differs_at == 1)
+        json_writer_text(writer, ",\"differs\":\"tools\"");
+    else
+        json_writer_print(writer, ",\"differs\":\"message %u (%s)\"", head->differs_at - 1,
+                          head->differs_role);
+}
+
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                    const struct receipt_head *head) {
     struct unit_work work = receipt_total(receipt, head->prompt_tokens);
@@ -129,7 +148,9 @@ void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                       work.transferred_tokens, work.reloaded_tokens, work.recomputed_tokens);
     json_writer_print(writer,
                       ",\"output\":%u,\"drafts\":{\"made\":%u,\"right\":%u},"
-                      "\"restarts\":{\"units\":%u,\"preemptions\":%u}}",
+                      "\"restarts\":{\"units\":%u,\"preemptions\":%u}",
                       head->output_tokens, work.drafts_made, work.drafts_right,
                       receipt->attempts ? receipt->attempts - 1 : 0, work.preemptions);
+    write_causes(writer, head);
+    json_writer_text(writer, "}");
 }

@@ -72,6 +72,9 @@ struct receipt_head { /* further fields of a receipt */
     const char *finish; /* the finish reason */
     uint32_t prompt_tokens, output_tokens;
     const struct metrics_times *times;
+    uint32_t left_out;        /* bits of enum agent_habit */
+    uint32_t differs_at;      /* a part of the prompt, as prompt_outline_compare returns it */
+    const char *differs_role; /* the role of that message */
 };
 
 /* Writes the receipt of an ended answer, which no unit has any more, as a JSON object. */

@@ -132,9 +132,12 @@ struct request_asked { /* what the client asked for. All choices share it, excep
     bool tokens_only;         /* the prompt's tokens are the answer; no unit is used */
     struct api_answer answer; /* metadata of the answer; its id is the leader's */
     enum endpoint_number endpoint;
-    uint32_t model;       /* index of the requested name in gateway.models */
-    struct bytes name;    /* the client's name for it, in the leader's arena; may be empty */
-    struct bytes warning; /* one line for the client, in the leader's arena; empty: none */
+    uint32_t left_out;        /* api_request.left_out, for the receipt */
+    uint32_t differs_at;      /* for the receipt: a part of the prompt (prompt_outline_compare) */
+    const char *differs_role; /* with a message there: its role, a literal */
+    uint32_t model;           /* index of the requested name in gateway.models */
+    struct bytes name;        /* the client's name for it, in the leader's arena; may be empty */
+    struct bytes warning;     /* one line for the client, in the leader's arena; empty: none */
     enum token_stream_mode mode;
     const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
     const struct prompt_frame *frame; /* tokens around the prompt; NULL: none */

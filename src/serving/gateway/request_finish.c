@@ -199,7 +199,10 @@ static struct bytes receipts_of(struct gateway *gateway, const struct request *l
                                     .finish = openai_words_finish(finish_of(choice)),
                                     .prompt_tokens = choice->asked.prompt_tokens,
                                     .output_tokens = request_reported_tokens(choice),
-                                    .times = &choice->times};
+                                    .times = &choice->times,
+                                    .left_out = choice->asked.left_out,
+                                    .differs_at = choice->asked.differs_at,
+                                    .differs_role = choice->asked.differs_role};
         if (i > 0) json_writer_text(&writer, ",");
         receipt_write(&writer, &receipt, &head);
     }

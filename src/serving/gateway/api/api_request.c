@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/tree_extent.h"
+#include "serving/gateway/api/agent_habits.h"
 #include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/dialect.h"
 
@@ -57,7 +58,8 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
                                   .opens_turn = true,
                                   .special_tokens = true};
     if (!api_request_open(&reader, body) || !api_body_read(&reader, &request) ||
-        !dialect->read(&reader, &request))
+        !dialect->read(&reader, &request) ||
+        (defaults->agent_habits && !agent_habits_apply(&reader, &request)))
         return false;
     *out = request;
     return true;

@@ -81,6 +81,7 @@ struct api_request {
     bool one_call;         /* the answer ends after its first call */
     struct bytes reported; /* for struct api_answer */
     struct bytes warning;  /* one line of visible ASCII for the client; empty: none */
+    uint32_t left_out;     /* bit (1 << enum agent_habit) for each that the body had */
 };
 
 /* A name by which clients may ask for the model. */
@@ -94,6 +95,7 @@ struct api_defaults {
     const struct api_model *models; /* [model_count]; "default" is the first one */
     uint32_t model_count;
     bool any_model;                    /* any other name means the first model, too */
+    bool agent_habits;                 /* leave out what no model reads (agent_habits.h) */
     uint64_t tokens_max;               /* limit of prompts of token ids; 0: LIMIT_CONTEXT */
     enum chat_thought thought;         /* the thinking modes that the chat template supports */
     bool prints_tools;                 /* the template prints tools */
