@@ -35,21 +35,26 @@ mv "$folder/stage$prefix" "$package/usr"
 strip --strip-unneeded "$package/usr/bin/fathom"
 
 # What the program says of itself.
-man=$package/usr/share/man/man1 completions=$package/usr/share/bash-completion/completions
-mkdir -p "$man" "$completions"
+man=$package/usr/share/man/man1 share=$package/usr/share
+mkdir -p "$man" "$share"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
 "$build/fathom" help --man "$man"
 gzip -9n "$man"/*
-"$build/fathom" help --completion bash >"$completions/fathom"
+"$build/fathom" help --completion bash >"$share/bash-completion/completions/fathom"
+"$build/fathom" help --completion zsh >"$share/zsh/vendor-completions/_fathom"
+"$build/fathom" help --completion fish >"$share/fish/vendor_completions.d/fathom.fish"
 
-# Guides and examples.
+# Guides, in the folders that their links expect, and examples. Links to sources lose their address.
 doc=$package/usr/share/doc/fathom
-mkdir -p "$doc/examples"
-cp "$root"/docs/*.md "$root/README.md" "$root/SECURITY.md" "$doc"
+mkdir -p "$doc/examples" "$doc/docs" "$doc/models/tiny-r1"
+cp -r "$root"/docs/*.md "$root/docs/performance" "$doc/docs"
+cp "$root/README.md" "$root/SECURITY.md" "$root/CONTRIBUTING.md" "$doc"
+cp "$root/models/tiny-r1/MODEL_CARD.md" "$root/models/tiny-r1/LICENSE" "$doc/models/tiny-r1"
 gzip -9nc "$root/CHANGELOG.md" >"$doc/changelog.gz"
 mv "$doc/LICENSE" "$doc/copyright"
+find "$doc" -name '*.md' -exec perl -0pi -e 's{\[([^\]]*)\]\((\.\./)*(src|tests|bench|twin|rooms|docs/rooms)[^)]*\)}{$1}g;
+    s{\]\(((\.\./)*)CHANGELOG\.md}{](\1changelog.gz}g; s{\]\(((\.\./)*)LICENSE\)}{](\1copyright)}g' {} +
 cp "$root"/deploy/*.yaml "$doc/examples"
-chmod 0644 "$doc"/* "$doc"/examples/* 2>/dev/null || true
-chmod 0755 "$doc/examples"
+chmod -R u=rwX,go=rX "$doc"
 
 # Services, and what they read.
 install -D -m 0644 -t "$package/lib/systemd/system" "$root"/deploy/*.service

@@ -384,11 +384,15 @@ static bool is_flag(const char *word) {
     return word[0] == '-' && word[1] != '\0';
 }
 
-/* First pass: finds --help; reports no errors. */
-static bool find_help(int argc, char **argv) {
-    for (int at = 1; at < argc && strcmp(argv[at], "--"); at++)
-        if (!strcmp(argv[at], "--help") || !strcmp(argv[at], "-h")) return true;
-    return false;
+/* First pass: finds --help, and --all with it; reports no errors. */
+static bool find_help(int argc, char **argv, bool *all_out) {
+    bool found = false;
+    *all_out = false;
+    for (int at = 1; at < argc && strcmp(argv[at], "--"); at++) {
+        found |= !strcmp(argv[at], "--help") || !strcmp(argv[at], "-h");
+        *all_out |= !strcmp(argv[at], "--all");
+    }
+    return found;
 }
 
 static const char *find_config(const struct option_table *table, int argc, char **argv) {
@@ -451,11 +455,12 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
                           options_read_config *read_config, struct option_result *result_out,
                           struct error *error) {
     struct option_result result = {0};
+    bool all;
     check(table->positional_max <= OPTION_POSITIONAL_MAX);
     for (size_t i = 0; i < table->option_count; i++)
         set_fallback(&table->options[i], values);
-    if (find_help(argc, argv)) {
-        options_print(table, stdout);
+    if (find_help(argc, argv, &all)) {
+        options_print(table, all, stdout);
         result.help = true;
         *result_out = result;
         return STATUS_OK;
@@ -566,13 +571,29 @@ static void print_group(const struct option_table *table, enum option_group grou
         if (table->options[i].group == group) options_print_option(&table->options[i], file);
 }
 
-void options_print(const struct option_table *table, void *file) {
+/* Names the groups that are not printed. */
+static void print_rest(const struct option_table *table, size_t count, FILE *file) {
+    const char *separator = "";
+    fprintf(file, "\n`fathom help %s --all` lists %zu more: ", table->command, count);
+    for (int group = OPTION_GROUP_EVERYDAY + 1; group < OPTION_GROUP_COUNT; group++) {
+        if (options_group_count(table, (enum option_group)group) == 0) continue;
+        fprintf(file, "%s%s", separator, options_group_title(table, (enum option_group)group));
+        separator = ", ";
+    }
+    fprintf(file, ".\n");
+}
+
+void options_print(const struct option_table *table, bool all, void *file) {
+    size_t everyday = options_group_count(table, OPTION_GROUP_EVERYDAY);
+    bool rest = !all && everyday && everyday < table->option_count;
     fprintf(file, "usage: fathom %s%s%s%s\n\n", table->command,
             table->option_count ? " [options]" : "", *table->arguments ? " " : "",
             table->arguments);
     print_wrapped(table->description, 0, file);
     for (int group = 0; group < OPTION_GROUP_COUNT; group++)
-        print_group(table, group, file);
+        if (!rest || group == OPTION_GROUP_EVERYDAY)
+            print_group(table, (enum option_group)group, file);
+    if (rest) print_rest(table, table->option_count - everyday, file);
 }
 
 /* ---- lookup and formatting ---- */

@@ -72,6 +72,9 @@ struct option_table {
     const char *command;     /* "serve" */
     const char *arguments;   /* "[PROMPT]" or "", for the usage line */
     const char *description; /* description and examples; line breaks are kept */
+    /* For shell completion: the choice number `index` of the first argument, NULL after the last.
+     * Not set: the choices in `arguments` ("stat|verify DIR"), if any. */
+    const char *(*word)(uint32_t index);
     const struct option *options;
     size_t option_count;
     size_t positional_min, positional_max;
@@ -123,8 +126,9 @@ const struct option *options_find(const struct option_table *table, const char *
 /* The known name that is most similar to `name`, experiments excluded; NULL if none is similar. */
 const char *options_nearest(const struct option_table *table, struct bytes name);
 
-/* Prints usage and options, group by group, to a FILE *. */
-void options_print(const struct option_table *table, void *file);
+/* Prints usage and options, group by group, to a FILE *; without `all` only the everyday options,
+ * and a line on the others. */
+void options_print(const struct option_table *table, bool all, void *file);
 
 /* ---- texts shared by --help, manual pages and shell completion ---- */
 

@@ -56,13 +56,15 @@ static const struct option account_rows[] = {
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
+static const char *account_program_order(uint32_t index);
+
 const struct option_table account_options = {
     .command = "account",
     .arguments = "ORDER [NAME] [AMOUNT]",
+    .word = account_program_order,
     .description =
         "Accounts and their API keys in a database (docs/accounts.md). Orders: create, key, list, "
-        "show, "
-        "revoke, limit, top-up, import, purge-cache.\n\n"
+        "show, revoke, limit, top-up, import, purge-cache.\n\n"
         "  fathom account create acme --database fathom.db   prints its first key, once\n"
         "  fathom account key acme --database fathom.db      another key\n"
         "  fathom account limit acme --prepaid --requests 8 --database fathom.db\n"
@@ -366,6 +368,10 @@ static const struct account_subject {
     {"import", import, 1, DATABASE_MAKE},
     {"purge-cache", purge_cache, 1, DATABASE_REFUSE},
 };
+
+static const char *account_program_order(uint32_t index) {
+    return index < ARRAY_COUNT(subjects) ? subjects[index].name : NULL;
+}
 
 static const struct account_subject *find_subject(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)

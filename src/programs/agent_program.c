@@ -3,6 +3,7 @@
  * supervisor starts it over a remote shell. It is not for users.
  */
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -32,8 +33,10 @@ const struct option_table agent_options = {
 int program_agent(void *given, const struct option_result *result) {
     struct agent_values *values = given;
     struct error error;
-    if (isatty(STDIN_FILENO))
-        return command_misused("it speaks with the supervisor of a unit, not with people");
+    struct stat input;
+    if (fstat(STDIN_FILENO, &input) || !(S_ISFIFO(input.st_mode) || S_ISSOCK(input.st_mode)))
+        return command_misused("`fathom serve` and `fathom unit` start it on each host of --hosts "
+                               "and speak with it over its standard input");
     log_start(values->log.format, values->log.level, true);
     int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
     check(in >= 0 && out >= 0);

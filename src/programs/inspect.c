@@ -29,7 +29,7 @@ static int inspect_options(void *given, const struct option_result *result) {
     for (const struct command *program = programs; program->name; program++)
         for (const struct command *subcommand = NULL;
              (subcommand = command_next_subcommand(program, subcommand));) {
-            options_print(subcommand->options, stdout);
+            options_print(subcommand->options, true, stdout);
             printf("\n");
         }
     return command_end(STATUS_OK, NULL);

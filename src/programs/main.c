@@ -57,8 +57,10 @@ static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
     for (const struct command *program = programs; program->name; program++)
         fprintf(out, "  %-16s %s\n", program->name, program->summary);
-    fprintf(out, "\n`fathom help COMMAND` describes a command and its options, "
-                 "`fathom help --help` what else\nthere is of help.\n");
+    fprintf(
+        out,
+        "\n`fathom help COMMAND` describes a command and its everyday "
+        "options; --all: all of them.\n`fathom help --help`: manual pages and shell completion.\n");
 }
 
 const struct option_table version_options = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes manual pages with man(7)'s macros: fathom.1 and one page for each command. The shell
- * completion is one bash function, which needs no other package.
+ * Writes manual pages with man(7)'s macros: fathom.1 and one page for each command. Its command
+ * line, `fathom help --man`, also prints shell completion.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "host/process/own_file.h"
+#include "programs/completion.h"
 #include "programs/programs.h"
 
 /* ---- text in a manual page ---- */
@@ -100,7 +101,7 @@ static void manual_print_head(const char *name, const char *summary, FILE *out) 
 
 static void print_tail(FILE *out) {
     fputs(".SH \"EXIT STATUS\"\n0: done. 1: the work failed. 2: the command line is wrong.\n"
-          ".SH \"SEE ALSO\"\n\\fBfathom\\fR(1); the guides in \\fI/usr/share/doc/fathom\\fR\n",
+          ".SH \"SEE ALSO\"\n\\fBfathom\\fR(1); the guides in \\fI/usr/share/doc/fathom/docs\\fR\n",
           out);
 }
 
@@ -164,69 +165,6 @@ static enum status manual_write_pages(const char *directory, struct error *error
     return status;
 }
 
-/* ---- completion ---- */
-
-/* Prints the words that select a table of options, such as "bench model". */
-static void print_bash_table(const struct option_table *table) {
-    printf("    '%s')\n        options='", table->command);
-    for (size_t i = 0; i < table->option_count; i++) {
-        const struct option *option = &table->options[i];
-        if (options_is_experiment(option)) continue;
-        printf("--%s ", option->name);
-        if (options_is_on(option)) printf("--no-%s ", option->name);
-    }
-    printf("--help'\n        case $before in\n");
-    for (size_t i = 0; i < table->option_count; i++) {
-        const struct option *option = &table->options[i];
-        if (option->type != OPTION_CHOICE || options_is_experiment(option)) continue;
-        printf("        --%s) values='%s' ;;\n", option->name, option->choices);
-    }
-    printf("        esac ;;\n");
-}
-
-static const char bash_head[] =
-    "# Completion of fathom's commands and options for bash; written by "
-    "`fathom help --completion bash`.\n"
-    "_fathom() {\n"
-    "    local words=(\"${COMP_WORDS[@]}\") at=$COMP_CWORD word before command options= values=\n"
-    "    # bash splits --name=value at the equals sign.\n"
-    "    if [ \"${words[at]}\" = = ]; then words[at]=''; at=$((at + 1)); words[at]=''; fi\n"
-    "    word=${words[at]} before=${words[at - 1]}\n"
-    "    if [ \"$before\" = = ] || [ -z \"$before\" ]; then before=${words[at - 2]}; fi\n"
-    "    command=${words[1]}\n"
-    "    case $command in\n";
-
-static void print_bash_names(const char *separator, const struct command *list) {
-    for (const struct command *command = list; command->name; command++)
-        printf("%s%s", command == list ? separator : "|", command->name);
-    printf("' ;;\n");
-}
-
-static void print_bash(void) {
-    fputs(bash_head, stdout);
-    for (const struct command *program = programs; program->name; program++)
-        if (program->subjects)
-            printf("    %s) [ \"$at\" -eq 2 ] || command=\"$command ${words[2]}\" ;;\n",
-                   program->name);
-    printf("    esac\n    [ \"$at\" -gt 1 ] || command=\n    case $command in\n    '' | help) "
-           "values='help");
-    print_bash_names("|", programs);
-    for (const struct command *program = programs; program->name; program++) {
-        if (program->subjects) {
-            printf("    '%s') values='", program->name);
-            print_bash_names("", program->subjects);
-        }
-        for (const struct command *subcommand = NULL;
-             (subcommand = command_next_subcommand(program, subcommand));)
-            print_bash_table(subcommand->options);
-    }
-    printf("    esac\n"
-           "    [ -n \"$values\" ] || [ \"${word:0:1}\" != - ] || values=$options\n"
-           "    COMPREPLY=($(compgen -W \"${values//|/ }\" -- \"$word\"))\n"
-           "}\n"
-           "complete -o default -F _fathom fathom\n");
-}
-
 /* ---- the command line ---- */
 
 struct manual_values {
@@ -238,7 +176,7 @@ static const struct option manual_rows[] = {
      "write a manual page for each command into this directory, and fathom.1",
      .offset = offsetof(struct manual_values, man)},
     {"completion", OPTION_CHOICE, NULL, "print what completes commands and options in this shell",
-     .offset = offsetof(struct manual_values, completion), .choices = "bash"},
+     .offset = offsetof(struct manual_values, completion), .choices = "bash|zsh|fish"},
 };
 
 static const struct option_table manual_options = {
@@ -247,8 +185,10 @@ static const struct option_table manual_options = {
     .description =
         "Describes a command and its options.\n\n"
         "examples:\n"
-        "  fathom help serve                      what serve does, as on the manual page\n"
-        "  . <(fathom help --completion bash)     completion, in this shell",
+        "  fathom help serve                      what serve does, and its everyday options\n"
+        "  fathom help serve --all                all options, as on the manual page\n"
+        "  . <(fathom help --completion bash)     completion, in this shell (zsh: the same)\n"
+        "  fathom help --completion fish | source completion, in fish",
     .options = manual_rows,
     .option_count = ARRAY_COUNT(manual_rows),
 };
@@ -260,6 +200,6 @@ int manual_run(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&manual_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     enum status status = values.man ? manual_write_pages(values.man, &error) : STATUS_OK;
-    if (!status && values.completion) print_bash();
+    if (!status && values.completion) completion_print(values.completion);
     return command_end(status, &error);
 }

@@ -15,6 +15,7 @@
 #include "programs/sim_day.h"
 #include "programs/sim_faults.h"
 #include "programs/sim_files.h"
+#include "simulate/hardware/builtin.h"
 #include "simulate/report/day_page.h"
 #include "simulate/report/outcome_json.h"
 #include "simulate/report/outcome_page.h"
@@ -51,9 +52,14 @@ static const struct option sim_rows[] = {
     {"verbose", OPTION_FLAG, NULL, "print the run's speed and memory to stderr", AT(verbose)},
 };
 
+static const char *sim_scenario_name(uint32_t index) {
+    return builtin_name(BUILTIN_SCENARIO, index);
+}
+
 const struct option_table sim_options = {
     .command = "sim",
     .arguments = "SCENARIO",
+    .word = sim_scenario_name,
     .description =
         "Runs a fleet in virtual time: the same gateways and units that serve, on hardware that is "
         "a file of numbers. SCENARIO is a YAML file or a built-in name.\n\nexamples:\n"

@@ -270,7 +270,7 @@ TEST(flags_win_over_the_file) {
 static const char *help_of(const struct option_table *of) {
     static char text[8192];
     FILE *file = fmemopen(text, sizeof text, "w");
-    options_print(of, file);
+    options_print(of, true, file);
     fclose(file);
     return text;
 }
@@ -297,6 +297,19 @@ static size_t place_of(const char *text, const char *part) {
     const char *found = strstr(text, part);
     if (!found) fail_msg("'%s' lacks '%s'", text, part);
     return (size_t)(found - text);
+}
+
+/* Without --all a command's help stays short: its everyday options, and the number of the others. */
+TEST(help_leaves_the_other_groups_to_all) {
+    static char text[8192];
+    FILE *file = fmemopen(text, sizeof text, "w");
+    options_print(&table, false, file);
+    fclose(file);
+    assert_non_null(strstr(text, "\neveryday options:\n"));
+    assert_null(strstr(text, "\nstorage:\n"));
+    assert_null(strstr(text, "--kv-memory"));
+    assert_non_null(strstr(text, "`fathom help sample --all` lists "));
+    assert_non_null(strstr(text, "more: storage, experiments.\n"));
 }
 
 /* A row's group says where it is printed, not its place in the table. */

@@ -40,6 +40,11 @@ def check_command(words):
     text = run(*words, "--help")[1]
     if run("help", *words) != (0, text, ""):
         failures.append("fathom help %s says something else than fathom %s --help" % (name, name))
+    brief, text = text, run("help", *words, "--all")[1]
+    more = re.search(r"^`fathom help %s --all` lists (\d+) more: " % name, brief, re.MULTILINE)
+    options = r"^  (?:--|[\w-]+=)"
+    if len(re.findall(options, text, re.MULTILINE)) != len(re.findall(options, brief, re.MULTILINE)) + int(more[1] if more else 0):
+        failures.append("fathom help %s does not say how many options it leaves to --all" % name)
     titles = re.findall(r"^(.+):\n  \S*-", text, re.MULTILINE)
     if titles not in ([], ["options"]) and titles != [group for group in GROUPS if group in titles]:
         failures.append("fathom %s --help has the groups %s" % (name, titles))
@@ -76,9 +81,14 @@ def check_device(every_option):
                r"--device %s: expected cpu or cuda .*fathom-emulated" % device)
 
 
+def check_agent():
+    """An agent that no supervisor started says what it is."""
+    expect(["agent"], 2, r"\A\Z", r"\Afathom agent: `fathom serve` and `fathom unit` start it on each host of --hosts")
+
+
 def check_serve_help():
     """Everyday options first, behind two examples; what only compares ways comes last and is no option any more."""
-    text = run("serve", "--help")[1]
+    text = run("serve", "--help", "--all")[1]
     places = [text.find(part) for part in ("\nexamples:\n", "\n  fathom serve  ", "\n  fathom serve --",
                                            *("\n%s:\n" % group for group in GROUPS), "\n  --experiment NAME=VALUE")]
     if -1 in places or places != sorted(places):
@@ -202,6 +212,7 @@ def main():
     check_idle_options(commands)
     if "serve" in commands:
         check_serve_help()
+        check_agent()
     groups = {}
     for command in commands:
         subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []

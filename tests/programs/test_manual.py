@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_manual.py FATHOM: the manual pages and bash's completion, which the program writes from its own tables: every
-command and every option is there, groff has no complaint, and bash completes what a person types."""
+"""test_manual.py FATHOM: the manual pages, which the program writes from its own tables: every command and every option is
+there, and groff has no complaint."""
 import os
 import re
 import shutil
@@ -53,39 +53,13 @@ def check_pages(folder):
         assert name[:-2] in re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout), name
 
 
-def check_completion(folder):
-    script = os.path.join(folder, "completion")
-    with open(script, "w") as file:
-        file.write(run(fathom, "help", "--completion", "bash"))
-
-    def complete(*words):
-        """What bash offers for the last word."""
-        return run("bash", "-uc", '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fathom; '
-                   'echo "${COMPREPLY[@]}"', script, *words).split()
-
-    assert "generate" in complete("fathom", "") and "help" in complete("fathom", "")
-    assert complete("fathom", "gen") == ["generate"] == complete("fathom", "help", "gen")
-    assert complete("fathom", "generate", "--activ") == ["--activations"]
-    assert complete("fathom", "generate", "--activations", "") == ["f32", "bf16", "fp8", "fp8-f32"]
-    assert complete("fathom", "generate", "--activations", "=", "fp") == ["fp8", "fp8-f32"]
-    assert complete("fathom", "generate", "--activations", "=") == ["f32", "bf16", "fp8", "fp8-f32"]
-    assert complete("fathom", "generate", "--activations", "f32", "--act") == ["--activations"]
-    assert complete("fathom", "bench", "ker") == ["kernels"]
-    assert complete("fathom", "bench", "kernels", "--cpu") == ["--cpu-mask"]
-    assert "avx2" in complete("fathom", "bench", "kernels", "--cpu-mask", "")
-    assert complete("fathom", "generate", "a prompt") == [] == complete("fathom", "generate", "--model", "x")
-    assert complete("fathom", "unknown", "--x") == []
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         pages = os.path.join(folder, "pages")
         os.mkdir(pages)
         check_pages(pages)
-        check_completion(folder)
         done = subprocess.run([fathom, "help", "--man", folder + "/nowhere"], capture_output=True, text=True)
         assert done.returncode == 1 and "cannot write" in done.stderr, done
-        assert "--completion bash" in run(fathom, "help", "--help")
     print("ok")
 
 

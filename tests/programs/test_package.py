@@ -166,6 +166,16 @@ def follow(root, services, chapter):
     return said
 
 
+def check_links(folder):
+    """Each link of an installed guide leads to an installed file."""
+    for path in glob.glob(folder + "/**/*.md", recursive=True):
+        with open(path) as file:
+            links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", file.read())
+        lost = [link for link in links if "://" not in link and
+                not os.path.exists(os.path.join(os.path.dirname(path), link))]
+        assert not lost, "%s has links that lead nowhere: %s" % (path, lost)
+
+
 def main():
     if os.geteuid() != 0:
         print("a Debian of one's own takes root")
@@ -180,6 +190,7 @@ def main():
         root = folder + "/root"
         try:
             make_debian(root)
+            check_links(root + "/usr/share/doc/fathom")
             services = Services(root)
             for chapter in CHAPTERS:
                 for name in list(services.running):  # each chapter is about machines of its own

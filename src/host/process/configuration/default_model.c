@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +16,11 @@ enum status default_model_find(char *path_out, size_t path_bytes, struct error *
     char directory[PATH_MAX], path[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", directory, sizeof directory - 1);
     if (length <= 0)
-        return error_set(error, STATUS_NOT_FOUND,
-                         "cannot find the program's own directory; name a model with --model DIR");
+        return error_set(
+            error, STATUS_NOT_FOUND,
+            "cannot read /proc/self/exe (%s), and with it the folder of the embedded model; "
+            "mount /proc or name a model with --model DIR",
+            strerror(errno));
     directory[length] = 0;
     *strrchr(directory, '/') = 0; /* /proc returns an absolute path */
     for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
