@@ -376,6 +376,7 @@ static const struct api_field fields[] = {
     {"truncation", RESPONSES, REFUSED, .fine = "disabled",
      .words = "a conversation that is too long is refused; shorten it yourself."},
     {"metadata", RESPONSES, NEUTRAL, .words = "the client's own notes, which the answer repeats"},
+    {"client_metadata", RESPONSES, NEUTRAL, .words = "Codex's own notes"},
     {"user", RESPONSES, NEUTRAL,
      .words = "the client's own name for its user; 'user_id' keeps users' cached prompts apart"},
     {"safety_identifier", RESPONSES, NEUTRAL,

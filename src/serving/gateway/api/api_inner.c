@@ -48,7 +48,8 @@ static const struct inner_row rows[] = {
      .names = "type text thinking signature data id name input tool_use_id content is_error "
               "cache_control "
               "citations caller"},
-    {"messages[].content[].content[]", ANTHROPIC, .names = "type text cache_control citations"},
+    {"messages[].content[].content[]", ANTHROPIC,
+     .names = "type text tool_name cache_control citations"},
     {"system[]", ANTHROPIC, .names = "type text cache_control citations"},
     {"tools[]", ANTHROPIC,
      .names =

@@ -25,6 +25,35 @@ static struct api_place place_of_block(const struct conversation *talk, size_t b
 
 /* ---- text ---- */
 
+/* Returns the text of a "tool_reference": the definition of the tool, which the prompt does not show
+ * elsewhere if it is deferred. NULL: set in the error. */
+static const struct tree *describe_tool(struct conversation *talk, const char *place,
+                                        const struct tree *block) {
+    struct api_reader *reader = talk->reader;
+    const struct tree *tools = api_reader_given(reader->root, "tools");
+    static const char *const members[][2] = {
+        {"description", "description"}, {"name", "name"}, {"input_schema", "parameters"}};
+    struct bytes wanted, name;
+    if (!tree_get_string(tree_member(block, "tool_name"), &wanted)) tools = NULL;
+    for (size_t i = 0; i < tree_count(tools); i++) {
+        const struct tree *tool = tree_at(tools, i);
+        if (!tree_get_string(tree_member(tool, "name"), &name) || !bytes_equal(name, wanted))
+            continue;
+        struct tree *function = tree_make_object(reader->arena);
+        bool made = function != NULL;
+        for (size_t k = 0; made && k < ARRAY_COUNT(members); k++) {
+            const struct tree *value = api_reader_given(tool, members[k][0]);
+            made = !value || tree_set(reader->arena, function, members[k][1], value);
+        }
+        struct bytes text = made ? tree_text(reader->arena, function) : (struct bytes){0};
+        const struct tree *string = text.data ? tree_make_string(reader->arena, text) : NULL;
+        if (!string) api_reader_no_memory(reader);
+        return string;
+    }
+    api_reader_needs(reader, place, "a 'tool_reference' with the 'tool_name' of one of 'tools'");
+    return NULL;
+}
+
 /* Reads a string or blocks of type "text" as the content of a message. */
 static bool read_texts(struct conversation *talk, const char *place, const struct tree *value,
                        const struct tree **out) {
@@ -36,12 +65,14 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
         return api_reader_wrong_type(reader, place, "a string or an array of blocks", value);
     struct tree *parts = tree_make_array(reader->arena);
     for (size_t i = 0; i < tree_count(value); i++) {
-        const struct tree *block = tree_at(value, i);
-        if (!api_reader_is_type(block, "text")) return api_reader_refuse_type(reader, place, block);
-        if (!api_reader_string(block, "text"))
-            return api_reader_needs(reader, place, "blocks with a string 'text'");
-        if (!tree_append(reader->arena, parts,
-                         chat_builder_part(&talk->builder, api_reader_string(block, "text"))))
+        const struct tree *block = tree_at(value, i), *words = api_reader_string(block, "text");
+        if (api_reader_is_type(block, "tool_reference")) {
+            if (!(words = describe_tool(talk, place, block))) return false;
+        } else if (!api_reader_is_type(block, "text")) {
+            return api_reader_refuse_type(reader, place, block);
+        }
+        if (!words) return api_reader_needs(reader, place, "blocks with a string 'text'");
+        if (!tree_append(reader->arena, parts, chat_builder_part(&talk->builder, words)))
             return api_reader_no_memory(reader);
     }
     *out = parts;
@@ -237,9 +268,9 @@ static bool anthropic_reader_read_tool(struct conversation *talk, const struct t
     static const struct {
         const char *name, *why;
     } refused[] = {
-        {"defer_loading", "all tools are shown to the model; leave it out."},
         {"input_examples", "put them into the description."},
     };
+    bool deferred = false;
     struct api_reader *reader = talk->reader;
     struct api_place place = api_reader_place_of("tools", index, "");
     if (tree_kind(tool) != TREE_OBJECT)
@@ -255,6 +286,8 @@ static bool anthropic_reader_read_tool(struct conversation *talk, const struct t
     }
     const struct tree *schema = api_reader_given(tool, "input_schema");
     if (!schema) return api_reader_needs(reader, place.text, "an object 'input_schema'");
+    if (!api_reader_flag(reader, tool, "defer_loading", &deferred)) return false;
+    if (deferred) return true; /* a tool_reference shows it */
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
                       api_reader_given(tool, "description"), schema,
                       api_reader_given(tool, "strict"));

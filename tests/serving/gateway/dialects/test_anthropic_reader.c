@@ -109,6 +109,23 @@ TEST(tools_become_functions) {
     assert_null(parsed.tools);
 }
 
+#define RESULT(block)                                                                              \
+    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":" \
+    "[" block "]}]}"
+
+/* Claude Code's ToolSearch. */
+TEST(a_deferred_tool_is_shown_where_a_result_refers_to_it) {
+    expect_messages(
+        "{\"tools\":[{\"name\":\"a\",\"input_schema\":{}},{\"name\":\"b\",\"description\":\"bees\","
+        "\"input_schema\":{\"type\":\"object\"},\"defer_loading\":true}],\"max_tokens\":9,"
+        "\"messages\":[" RESULT("{\"type\":\"tool_reference\",\"tool_name\":\"b\"}") "]}",
+        "[{\"role\":\"tool\",\"content\":\"{\\\"description\\\":\\\"bees\\\",\\\"name\\\":"
+        "\\\"b\\\","
+        "\\\"parameters\\\":{\\\"type\\\":\\\"object\\\"}}\",\"tool_call_id\":\"t\"}]");
+    expect(tree_text(&arena, parsed.tools),
+           "[{\"type\":\"function\",\"function\":{\"name\":\"a\",\"parameters\":{}}}]");
+}
+
 TEST(thinking_effort_and_user_are_read) {
     assert_true(parse("{" HI "}"));
     assert_int_equal(parsed.thinking, CHAT_THINKING_DEFAULT);
@@ -245,8 +262,11 @@ static const struct refusal refusals[] = {
      "tools[0].strict"}, /* where calls begin like text */
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":1}]}", 400,
      "tools[0].strict"},
-    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":true}]}", 400,
-     "tools[0].defer_loading"},
+    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":1}]}", 400,
+     "defer_loading"},
+    {"{\"tools\":[{\"name\":\"a\",\"input_schema\":{}}],\"max_tokens\":9,\"messages\":[" RESULT(
+         "{\"type\":\"tool_reference\",\"tool_name\":\"b\"}") "]}",
+     400, "messages[0].content[0]"},
     {"{" HI ",\"tool_choice\":{\"type\":\"any\"}}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}", 400, "tool_choice"},
     {"{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}}", 400, "tool_choice"},
