@@ -31,7 +31,7 @@
 #include "host/process/model_text.h"
 #include "serving/unit/rank_units.h"
 
-enum { CONTEXT_TOKENS = 32768, PAGES = 2048, ROWS_MAX = 64, STEP_TOKENS = 2048, REQUESTS = 256 };
+enum { CONTEXT_TOKENS = 131072, PAGES = 8192, ROWS_MAX = 64, STEP_TOKENS = 2048, REQUESTS = 256 };
 
 #define TEXT_BYTES_MAX ((size_t)1 << 20) /* of a prompt, and of what it asks for */
 #define WHOLE_BYTES ((size_t)4 << 20)

@@ -151,6 +151,11 @@ def downloads_into_this_folder_are_named_before_the_same_question(here):
     assert shown.count(QUESTION) == 1 and len(here.lines("npm")) == 1, shown
     code, shown = here.typed(END_OF_FILE, "deps")
     assert code == 0 and QUESTION not in shown and len(here.lines("npm")) == 1, shown
+    here.write("tests/agents/package.json", PACKAGE_JSON)
+    here.write("tests/agents/package-lock.json", "{}\n")
+    code, shown = here.typed(b"n\r", "agents")
+    assert code == 1 and "downloading into tests/agents/node_modules: @some/client other\n" in shown, shown
+    assert "tests/web" not in shown and len(here.lines("npm")) == 1, shown
 
 
 machine(enter_installs_the_named_packages_after_one_question, "gcc", "libzstd-dev")

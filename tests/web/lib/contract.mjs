@@ -32,8 +32,9 @@ export class Contract {
     this.ajv.addSchema(document, 'api');
   }
 
-  static async start(server) {
-    const contract = new Contract(server, await (await fetch(`${server.url}/openapi.json`)).json());
+  // `headers` have a key where the server wants one.
+  static async start(server, headers = {}) {
+    const contract = new this(server, await (await fetch(`${server.url}/openapi.json`, { headers })).json());
     contract.proxy = createServer((incoming, outgoing) => contract.#pass(incoming, outgoing));
     contract.proxy.listen(0, '127.0.0.1');
     await once(contract.proxy, 'listening');

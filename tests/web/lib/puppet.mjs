@@ -27,7 +27,7 @@ export const show = '[[show:]]';
 export const read = decodeURIComponent;
 
 // Tokens of the family that the model's own tokenizer lacks get ids behind its own.
-async function writeModel(directory, family) {
+async function writeModel(directory, family, contextTokens) {
   const read = async (name) => JSON.parse(await readFile(path.join(model, name), 'utf8'));
   const write = (name, value) => writeFile(path.join(directory, name), JSON.stringify(value));
   const [shape, words, settings] = await Promise.all(['config.json', 'tokenizer.json', 'tokenizer_config.json'].map(read));
@@ -37,7 +37,7 @@ async function writeModel(directory, family) {
   }));
   words.added_tokens.push(...added);
   shape.vocab_size += added.length;
-  shape.max_position_embeddings = 32768;
+  shape.max_position_embeddings = contextTokens;
   if (family.end) {
     shape.eos_token_id = words.added_tokens.find(({ content }) => content === family.end).id;
     settings.eos_token = family.end;
@@ -58,9 +58,9 @@ async function writeAccounts(file, accounts) {
 export class Puppet extends Server {
   // `names` are what the model is called; `accounts`, { name, key, ... } each, who may ask: everybody if not given. A
   // step of the puppet takes stepMs; `options` are further ones of the gateway. Resolves when it serves.
-  static async start({ family = deepseek, names = 'puppet', accounts, stepMs = 1, options = [] } = {}) {
+  static async start({ family = deepseek, names = 'puppet', accounts, stepMs = 1, contextTokens = 32768, options = [] } = {}) {
     const directory = await mkdtemp(path.join(tmpdir(), 'fathom-puppet-'));
-    await writeModel(directory, family);
+    await writeModel(directory, family, contextTokens);
     const wire = `ipc://${path.join(directory, 'wire')}`;
     const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', names,
       ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), [...accounts, operator]) : [], ...options);
