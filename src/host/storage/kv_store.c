@@ -53,8 +53,9 @@ static bool evict_frame(struct kv_store *store) {
         struct kv_frame *frame = &store->frames[index];
         store->hand = (store->hand + 1) % store->frame_count;
         if (frame->state != FRAME_CLEAN || frame->pins) continue;
+        /* Without a host cache, a recently used frame gets no second chance. */
         if (frame->recent && store->options.host_bytes) {
-            frame->recent = false; /* its second chance */
+            frame->recent = false;
             continue;
         }
         uint32_t block = frame->block;
