@@ -11,10 +11,14 @@
 
 #define HASH_STEP UINT64_C(0x9E3779B97F4A7C15) /* 2^64 / the golden ratio, odd */
 
-/* SplitMix64's finalizer (Steele, Lea, Flood, 2014): a bijection with hash_mix(0) = 0. */
+/* The multipliers of SplitMix64's finalizer (Steele, Lea, Flood, 2014). */
+#define HASH_FACTOR_1 UINT64_C(0xBF58476D1CE4E5B9)
+#define HASH_FACTOR_2 UINT64_C(0x94D049BB133111EB)
+
+/* SplitMix64's finalizer: a bijection with hash_mix(0) = 0. */
 static inline uint64_t hash_mix(uint64_t value) {
-    value = (value ^ value >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    value = (value ^ value >> 27) * UINT64_C(0x94D049BB133111EB);
+    value = (value ^ value >> 30) * HASH_FACTOR_1;
+    value = (value ^ value >> 27) * HASH_FACTOR_2;
     return value ^ value >> 31;
 }
 
@@ -32,12 +36,12 @@ static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
 
 /* Hash of `count` bytes. Without the seed, an attacker cannot choose bytes that collide. */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t count) {
-    uint64_t hash = hash_fold(seed ^ HASH_STEP, count ^ UINT64_C(0xBF58476D1CE4E5B9));
+    uint64_t hash = hash_fold(seed ^ HASH_STEP, count ^ HASH_FACTOR_1);
     for (size_t at = 0; at < count; at += sizeof hash) {
         uint64_t word = 0;
         size_t left = count - at;
         memcpy(&word, (const char *)data + at, left < sizeof word ? left : sizeof word);
-        hash = hash_fold(hash ^ word, seed ^ UINT64_C(0x94D049BB133111EB));
+        hash = hash_fold(hash ^ word, seed ^ HASH_FACTOR_2);
     }
     return hash;
 }

@@ -58,10 +58,13 @@ static inline float float_from_bf16(uint16_t bits) {
     return float_from_bits((uint32_t)bits << 16);
 }
 
+#define F32_MAGNITUDE 0x7FFFFFFFu /* all bits except the sign */
+#define F32_INFINITY 0x7F800000u  /* bits of +infinity; greater magnitudes are NaNs */
+
 /* Rounds to nearest, ties to even. A NaN stays a (quiet) NaN. */
 static inline uint16_t bf16_from_float(float value) {
     uint32_t bits = float_bits(value);
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)((bits >> 16) | 0x40u);
+    if ((bits & F32_MAGNITUDE) > F32_INFINITY) return (uint16_t)((bits >> 16) | 0x40u);
     return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
@@ -72,7 +75,7 @@ static inline float bf16_rounded(float value) {
 static inline float float_from_f16(uint16_t bits) {
     uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
     uint32_t exponent = (bits >> 10) & 0x1Fu, fraction = bits & 0x3FFu;
-    if (exponent == 31) return float_from_bits(sign | 0x7F800000u | fraction << 13);
+    if (exponent == 31) return float_from_bits(sign | F32_INFINITY | fraction << 13);
     float magnitude = exponent ? float_from_bits((exponent + 112) << 23 | fraction << 13)
                                : (float)fraction * 0x1p-24f;
     return float_from_bits(sign | float_bits(magnitude));
@@ -82,10 +85,12 @@ static inline float float_from_f16(uint16_t bits) {
 static inline uint16_t f16_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    bits &= 0x7FFFFFFFu;
-    if (bits > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
-    if (bits >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
-    if (bits < 0x38800000u) /* subnormal grid of 2^-24: adding 0.5 rounds away the lower bits */
+    bits &= F32_MAGNITUDE;
+    if (bits > F32_INFINITY) return (uint16_t)(sign | 0x7E00u);
+    if (bits >= 0x477FF000u) /* 65520 */
+        return (uint16_t)(sign | 0x7C00u);
+    /* Below 2^-14 the grid is 2^-24: adding 0.5 (0x3F000000) rounds to it. */
+    if (bits < 0x38800000u)
         return (uint16_t)(sign | (float_bits(float_from_bits(bits) + 0.5f) - 0x3F000000u));
     bits += 0xFFFu + ((bits >> 13) & 1u);
     return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
@@ -104,8 +109,8 @@ static inline float float_from_e4m3(uint8_t code) {
 static inline uint8_t e4m3_from_float(float value) {
     uint32_t bits = float_bits(value);
     uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);
-    bits &= 0x7FFFFFFFu;
-    if (bits > 0x7F800000u) return (uint8_t)(sign | 0x7F);
+    bits &= F32_MAGNITUDE;
+    if (bits > F32_INFINITY) return (uint8_t)(sign | 0x7F);
     float magnitude = float_from_bits(bits);
     if (magnitude >= 448.0f) return (uint8_t)(sign | 0x7E);
     /* subnormal grid of 2^-9: adding 1.5 * 2^14 rounds away the lower bits */

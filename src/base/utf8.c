@@ -52,7 +52,7 @@ size_t utf8_valid_prefix(struct bytes text) {
         uint64_t word;
         if (text.count - at >= sizeof word) {
             memcpy(&word, text.data + at, sizeof word);
-            if (!(word & 0x8080808080808080u)) {
+            if (!(word & 0x8080808080808080u)) { /* eight ASCII characters */
                 at += sizeof word;
                 continue;
             }

@@ -88,6 +88,15 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 
 /* An option row for commands that accept messages. `member` of TYPE becomes a path or NULL. */
 #define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
-    OPTION_ROW("chat-template", OPTION_TEXT, NULL,                                                 \
-               "a file with a chat template (Jinja) instead of the model's own",                   \
+    OPTION_ROW("chat-template", OPTION_TEXT, NULL, CHAT_TEMPLATE_HELP,                             \
                .offset = offsetof(TYPE, member), .needs = "=tokens")
+#define CHAT_TEMPLATE_HELP                                                                         \
+    "a file with a chat template (Jinja) instead of the model's own, or the name of a built-in "   \
+    "one (`fathom template --list`)"
+
+/* An option row for commands that accept tools. `member` of TYPE becomes "auto" or "off". */
+#define TOOLS_TEMPLATE_OPTION(TYPE, member)                                                        \
+    OPTION_ROW("tools-template", OPTION_CHOICE, "auto",                                            \
+               "what to do with tools if the chat template has no place for them: auto: use the "  \
+               "built-in template that suits the model; off: refuse them",                         \
+               .offset = offsetof(TYPE, member), .choices = "auto|off")

@@ -260,8 +260,8 @@ static enum status chat_open(struct chat *chat, struct error *error) {
     const struct shape *shape = model_shape(solo_model(chat->solo));
     chat->vocab = shape->vocab;
     chat->context_max = wanted < shape->context_max ? (uint32_t)wanted : shape->context_max;
-    status = model_text_open(options.model.directory, shape, chat->values.chat_template,
-                             &chat->text, error);
+    struct template_choice choice = {.chat_template = chat->values.chat_template};
+    status = model_text_open(options.model.directory, shape, &choice, &chat->text, error);
     if (status) return status;
     if (!chat->text.stop_token_count)
         fprintf(stderr, "fathom chat: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);

@@ -145,10 +145,15 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     return status ? status : loop_open(both, HTTP_LISTENER_COUNT, loop_out, error);
 }
 
+static struct template_choice choice_of(const struct gateway_side_values *values) {
+    return (struct template_choice){.chat_template = values->chat_template,
+                                    .brings_tools = !strcmp(values->tools_template, "auto")};
+}
+
 static enum status open_text(struct gateway_side *side, const char *directory,
                              const struct shape *shape, struct error *error) {
-    enum status status =
-        model_text_open(directory, shape, side->values->chat_template, &side->text, error);
+    struct template_choice choice = choice_of(side->values);
+    enum status status = model_text_open(directory, shape, &choice, &side->text, error);
     if (status || !side->text.tokenizer) return status;
     struct arena arena;
     size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);
@@ -174,11 +179,11 @@ static uint32_t power_of_two(uint64_t count) {
 /* Creates the gateway. A recorded gateway uses the salts in its recording. */
 static enum status gateway_side_create(struct gateway_side *side, struct gateway_options *options,
                                        const char *directory, struct error *error) {
+    struct template_choice choice = choice_of(side->values);
     struct record_accounts *masked;
     struct arena arena;
-    enum status status =
-        recorded_machine_gateway(side->record, options, directory, side->values->chat_template,
-                                 &side->recorder, &masked, error);
+    enum status status = recorded_machine_gateway(side->record, options, directory, &choice,
+                                                  &side->recorder, &masked, error);
     if (status) return status;
     if (masked) options->accounts = masked;
     size_t bytes = gateway_memory_bytes(options) + 64;
@@ -386,6 +391,14 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
         log_say(LOG_WARNING, "model", "has no tokenizer.json, prompts and answers are token ids");
     else if (!side->text.chat_template.present)
         log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
+    else if (side->text.chat_template.builtin)
+        log_say(LOG_INFO, "model",
+                "has no place for tools in its chat template, a built-in one is used for them "
+                "template=%s",
+                side->text.chat_template.builtin);
+    else if (!side->text.chat_template.prints_tools)
+        log_say(LOG_WARNING, "model",
+                "has no place for tools in its chat template, requests with tools are refused");
     if (!side->text.stop_token_count) log_say(LOG_WARNING, "model", MODEL_RUN_ENDLESS);
     if (side->accounts)
         log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u",

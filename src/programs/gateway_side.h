@@ -21,7 +21,7 @@ struct gateway_side_values {
     const char *host, *admin_host, *admin_port;
     const char *served_name, *allow_host, *allow_origin, *accounts, *database, *prices;
     uint64_t prefix_blocks;
-    const char *roles, *content_specials, *agent_habits, *chat_template;
+    const char *roles, *content_specials, *agent_habits, *chat_template, *tools_template;
     bool share_port;
     double role_seconds, idle_timeout, drain_timeout;
     double ttft_limit;       /* seconds; 0: none */
@@ -87,6 +87,7 @@ struct gateway_side_values {
                    "from being found in the cache (docs/api.md)",                                  \
                    .offset = offsetof(owner, gateway.agent_habits), .choices = "on|off"),          \
         CHAT_TEMPLATE_OPTION(owner, gateway.chat_template),                                        \
+        TOOLS_TEMPLATE_OPTION(owner, gateway.tools_template),                                      \
         OPTION_ROW("roles", OPTION_CHOICE, "fixed",                                                \
                    "fixed: prefill and decode units keep their roles until POST "                  \
                    "/debug/fleet/role; auto: roles follow the load",                               \

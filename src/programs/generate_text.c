@@ -47,8 +47,8 @@ static enum status generate_text_read_prompt(struct generate_text *text,
                                              const char *directory, const char *prompt,
                                              struct error *error) {
     size_t prompt_max = 3 * strlen(prompt) + 1, count = 0; /* invalid bytes become U+FFFD */
-    enum status status =
-        model_text_open(directory, NULL, values->chat_template, &text->model, error);
+    struct template_choice choice = {.chat_template = values->chat_template};
+    enum status status = model_text_open(directory, NULL, &choice, &text->model, error);
     if (status) return status;
     if (!text->model.tokenizer)
         return error_set(error, STATUS_NOT_FOUND,

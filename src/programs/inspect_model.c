@@ -16,6 +16,10 @@
 #include "compute/weights/layout.h"
 #include "programs/programs.h"
 
+#ifdef FATHOM_SERVING
+#include "host/process/model_text.h"
+#endif
+
 struct model_values {
     const char *ep;
     uint64_t redundant;
@@ -49,6 +53,7 @@ const struct option_table inspect_model_options = {
 struct inspect_figures {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
+    const char *chat_template, *tools_template;           /* "own", a built-in one, or NULL: none */
     uint64_t parameters, expert_parameters;               /* of the main model */
     uint64_t bytes, expert_bytes;                         /* of the main model */
     uint64_t kind_bytes[LAYOUT_KIND_COUNT];               /* of the main model */
@@ -171,6 +176,18 @@ static const char *method_name(enum router_method method) {
                                             : "greedy";
 }
 
+static void print_template(const struct inspect_figures *figures) {
+    const char *tools = figures->tools_template;
+    if (!figures->chat_template)
+        row("chat template", "none");
+    else if (!tools)
+        row("chat template", "its own, without a place for tools");
+    else if (strcmp(tools, "own") != 0)
+        row("chat template", "its own; for tools the built-in %s", tools);
+    else
+        row("chat template", "its own, also for tools");
+}
+
 static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape_architecture_name(shape->architecture));
@@ -195,6 +212,7 @@ static void print_shape(const struct inspect_figures *figures) {
     else
         row("RoPE", "plain, theta %g", (double)shape->rope_theta);
     row("context", "%u tokens", shape->context_max);
+    print_template(figures);
 }
 
 static void print_sizes(const struct inspect_figures *figures) {
@@ -246,6 +264,13 @@ static void print_ranks(const struct inspect_figures *figures) {
 
 /* ---- JSON ---- */
 
+static void print_json_template(struct json_print *print, const char *name, const char *text) {
+    if (text)
+        json_print_text(print, name, text);
+    else
+        json_print_values(print, "\"%s\":null", name);
+}
+
 static void print_json_shape(struct json_print *print, const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     json_print_text(print, "architecture", shape_architecture_name(shape->architecture));
@@ -265,6 +290,8 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
     json_print_text(print, "scoring", shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax");
     json_print_text(print, "method", method_name(shape->method));
     json_print_bool(print, "yarn", shape->yarn);
+    print_json_template(print, "chat_template", figures->chat_template);
+    print_json_template(print, "tools_template", figures->tools_template);
 }
 
 static void print_json_rank(struct json_print *print, const struct inspect_figures *figures,
@@ -311,6 +338,28 @@ static void inspect_model_print_json(const struct inspect_figures *figures) {
     json_print_close(print);
 }
 
+/* ---- templates ---- */
+
+#ifdef FATHOM_SERVING
+static enum status find_templates(const char *directory, struct inspect_figures *figures,
+                                  struct error *error) {
+    struct template_choice choice = {.brings_tools = true};
+    struct model_text text;
+    enum status status = model_text_open_template(directory, &choice, &text, error);
+    if (status) return status;
+    const struct chat_template *found = &text.chat_template;
+    figures->chat_template = found->present ? "own" : NULL;
+    figures->tools_template = found->builtin ? found->builtin : found->prints_tools ? "own" : NULL;
+    model_text_close(&text);
+    return STATUS_OK;
+}
+#else /* the engine alone renders no chats */
+static enum status find_templates(const char *directory, struct inspect_figures *figures,
+                                  struct error *error) {
+    return STATUS_OK;
+}
+#endif
+
 /* ---- the program ---- */
 
 int inspect_model(void *given, const struct option_result *result) {
@@ -324,6 +373,11 @@ int inspect_model(void *given, const struct option_result *result) {
                                          values->verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
                                          &checkpoint, &error);
     if (status != STATUS_OK) return command_failed(status, &error);
+    status = find_templates(result->positional[0], &figures, &error);
+    if (status != STATUS_OK) {
+        checkpoint_close(checkpoint);
+        return command_failed(status, &error);
+    }
     figures.checkpoint = checkpoint;
     figures.shape = checkpoint_shape(checkpoint);
     inspect_model_count_all(&figures);

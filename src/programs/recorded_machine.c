@@ -226,7 +226,8 @@ static uint64_t sum_texts(const char *directory, const char *chat_template) {
 
 enum status recorded_machine_gateway(const struct recorded_values *values,
                                      const struct gateway_options *options, const char *model,
-                                     const char *chat_template, struct recorder **recorder_out,
+                                     const struct template_choice *choice,
+                                     struct recorder **recorder_out,
                                      struct record_accounts **accounts_out, struct error *error) {
     struct head_text head;
     *recorder_out = NULL;
@@ -239,8 +240,9 @@ enum status recorded_machine_gateway(const struct recorded_values *values,
     enum status status = open_recorder(values, "gateway", 0, recorder_out, &head, error);
     if (status) return status;
     recorded_machine_write_text(&head, "model", model);
-    recorded_machine_write_text(&head, "chat_template", chat_template);
-    recorded_machine_write_number(&head, "texts", sum_texts(model, chat_template));
+    recorded_machine_write_text(&head, "chat_template", choice->chat_template);
+    recorded_machine_write_number(&head, "brings_tools", choice->brings_tools);
+    recorded_machine_write_number(&head, "texts", sum_texts(model, choice->chat_template));
     recorded_machine_write_fields(&head, gateway_fields, ARRAY_COUNT(gateway_fields), options);
     if (options->accounts) {
         size_t bytes = options->accounts->record.bytes;
@@ -406,13 +408,17 @@ static enum status recorded_machine_open_unit(struct bytes head, struct recorded
 }
 
 static enum status recorded_machine_open_texts(struct bytes head, const char *model,
-                                               const char *chat_template,
                                                struct recorded_machine *out, struct error *error) {
-    uint64_t texts = 0;
+    uint64_t texts = 0, brings_tools = 0;
     struct checkpoint *checkpoint;
+    struct template_choice choice = {recorded_machine_read_text(out, head, "chat_template"), false};
     enum status status =
         recorded_machine_read_number(head, "texts", sizeof texts, 0, &texts, error);
-    if (!status && texts != sum_texts(model, chat_template))
+    if (!status)
+        status = recorded_machine_read_number(head, "brings_tools", sizeof brings_tools, 1,
+                                              &brings_tools, error);
+    choice.brings_tools = brings_tools;
+    if (!status && texts != sum_texts(model, choice.chat_template))
         status = error_set(error, STATUS_INVALID,
                            "the texts of %s (tokenizer, chat template) are not those of the "
                            "recording; --model names another directory",
@@ -421,7 +427,7 @@ static enum status recorded_machine_open_texts(struct bytes head, const char *mo
     if (status) return status;
     struct shape shape = *checkpoint_shape(checkpoint);
     checkpoint_close(checkpoint);
-    return model_text_open(model, &shape, chat_template, &out->text, error);
+    return model_text_open(model, &shape, &choice, &out->text, error);
 }
 
 static enum status open_gateway(struct bytes head, const char *model, struct recorded_machine *out,
@@ -431,7 +437,6 @@ static enum status open_gateway(struct bytes head, const char *model, struct rec
     struct arena arena;
     const void *accounts = NULL;
     struct bytes value;
-    const char *chat_template = recorded_machine_read_text(out, head, "chat_template");
     enum status status =
         read_fields(out, head, gateway_fields, ARRAY_COUNT(gateway_fields), &options, error);
     if (!status && (!options.requests_max || !options.model_names || !options.version))
@@ -441,7 +446,7 @@ static enum status open_gateway(struct bytes head, const char *model, struct rec
         (!record_valid(accounts, value.count / 2) ||
          ((const struct record *)accounts)->kind != RECORD_ACCOUNTS))
         status = bad_line("accounts", error);
-    if (!status) status = recorded_machine_open_texts(head, model, chat_template, out, error);
+    if (!status) status = recorded_machine_open_texts(head, model, out, error);
     if (status) return status;
     options.tokenizer = out->text.tokenizer;
     options.chat_template = out->text.chat_template.present ? &out->text.chat_template : NULL;

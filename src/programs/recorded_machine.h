@@ -45,10 +45,11 @@ enum status recorded_machine_unit(const struct recorded_values *values,
 /* The recorder of a gateway. If prompts are not to be recorded, it is NULL, too, and a line is
  * logged. Call this first and create the gateway with *accounts_out, which has the recording's
  * salts (NULL: no accounts). The caller frees it. `model`: the directory of tokenizer and chat
- * template; `chat_template`: another template. */
+ * template. */
 enum status recorded_machine_gateway(const struct recorded_values *values,
                                      const struct gateway_options *options, const char *model,
-                                     const char *chat_template, struct recorder **recorder_out,
+                                     const struct template_choice *choice,
+                                     struct recorder **recorder_out,
                                      struct record_accounts **accounts_out,
                                      struct error *error) MUST_USE;
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom template: renders a request with a chat template, byte for byte like `transformers`, and
- * prints the prompt or its token ids. Unlike in a server (serving/text/chat_values.h), the template
- * gets the request's values unchanged. --jsonl reads one request and prints one result per line, to
- * compare many (`./dev templates`).
+ * fathom template: prints the prompt that a server with this model computes for a request's body,
+ * by the gateway's own functions (serving/gateway/chat_prompt.h), as text or as token ids.
+ *
+ * --template and --jsonl render with a chat template as `transformers` does: the template gets the
+ * request's values unchanged, and add_generation_prompt is off unless the request has it. --jsonl
+ * reads one request and prints one result per line, to compare many (`./dev templates`).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +18,7 @@
 #include "host/process/configuration/default_model.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
+#include "serving/gateway/chat_prompt.h"
 #include "serving/jinja/evaluate/jinja.h"
 
 #define REQUEST_BYTES_MAX ((size_t)1 << 28)
@@ -24,8 +27,8 @@
 #define OWN_VARIABLES 6
 
 struct template_values {
-    const char *model, *template;
-    bool tokens, jsonl;
+    const char *model, *template, *chat_template, *tools_template, *agent_habits, *api;
+    bool list, tokens, jsonl;
     uint64_t time;
 };
 
@@ -36,14 +39,25 @@ static const struct option template_rows[] = {
      "directory with chat_template.jinja or tokenizer_config.json (default: the model that comes "
      "with Fathom)",
      AT(model)},
+    {"chat-template", OPTION_TEXT, NULL, CHAT_TEMPLATE_HELP, AT(chat_template)},
+    TOOLS_TEMPLATE_OPTION(struct template_values, tools_template),
+    {"api", OPTION_CHOICE, "chat",
+     "the API of the request: chat (/v1/chat/completions), messages (/v1/messages, Anthropic's), "
+     "responses (/v1/responses) or ollama (/api/chat)",
+     AT(api), .choices = "chat|messages|responses|ollama"},
+    {"agent-habits", OPTION_CHOICE, "on", "as in `fathom serve`", AT(agent_habits),
+     .choices = "on|off"},
+    {"list", OPTION_FLAG, NULL, "list the built-in templates", AT(list)},
     {"template", OPTION_TEXT, NULL,
-     "a file with a template; its special tokens are the request's, or --model's if given",
+     "render with the template of this file as `transformers` does: without a prompt for the "
+     "answer unless the request has \"add_generation_prompt\"; special tokens are the request's, "
+     "or --model's if given",
      AT(template)},
     {"tokens", OPTION_FLAG, NULL,
      "print the prompt's token ids; text of the request never becomes a special token", AT(tokens)},
     {"jsonl", OPTION_FLAG, NULL,
-     "read one request per line from standard input, optionally with its own \"template\"; write "
-     "lines {\"text\":\"...\"} or {\"error\":\"...\"}",
+     "render like --template: read one request per line from standard input, optionally with its "
+     "own \"template\"; write lines {\"text\":\"...\"} or {\"error\":\"...\"}",
      AT(jsonl)},
     {"time", OPTION_COUNT, NULL, "time of strftime_now, in seconds since 1970; 0: the clock",
      AT(time)},
@@ -53,10 +67,10 @@ const struct option_table template_options = {
     .command = "template",
     .arguments = "[REQUEST.json]",
     .description =
-        "Prints the prompt that a chat template makes of a request: its text and nothing else.\n"
-        "REQUEST.json (- for standard input) holds \"messages\" and may hold \"tools\",\n"
-        "\"documents\", \"chat_template_kwargs\", \"add_generation_prompt\", \"bos_token\" and\n"
-        "\"eos_token\".",
+        "Prints the prompt that a server computes for the body of a request, byte for byte, and\n"
+        "nothing else. REQUEST.json (- for standard input) is the body. With --template or\n"
+        "--jsonl it holds \"messages\" and may hold \"tools\", \"documents\",\n"
+        "\"chat_template_kwargs\", \"add_generation_prompt\", \"bos_token\" and \"eos_token\".",
     .options = template_rows,
     .option_count = ARRAY_COUNT(template_rows),
     .positional_max = 1,
@@ -191,19 +205,48 @@ static enum status choose_program(struct template_session *session, const struct
     return error_set(&session->error, STATUS_UNSUPPORTED, "this model has no chat template");
 }
 
-static enum status template_render(struct template_session *session, struct bytes json,
-                                   struct jinja_rendering *out) {
+static int64_t now_of(const struct template_session *session) {
+    return session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
+}
+
+/* Renders as `transformers` does. */
+static enum status render_alone(struct template_session *session, struct bytes json,
+                                struct jinja_rendering *out) {
     struct template_request request = {0};
     const struct jinja_program *program = NULL;
-    int64_t now = session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
     arena_clear(&session->arena);
     enum status status =
         tree_parse(&session->arena, json, "the request", &request.root, &session->error);
     if (!status) status = choose_program(session, request.root, &program);
     if (!status) status = read_variables(session, &request);
     if (!status)
-        status = jinja_render(program, request.variables, request.variable_count,
-                              &jinja_limits_usual, now, &session->arena, out, &session->error);
+        status =
+            jinja_render(program, request.variables, request.variable_count, &jinja_limits_usual,
+                         now_of(session), &session->arena, out, &session->error);
+    return status;
+}
+
+/* Renders as a server does. */
+static enum status render_served(struct template_session *session, struct bytes json,
+                                 struct jinja_rendering *out) {
+    const char *api = session->values.api;
+    struct chat_rendering rendering;
+    struct chat_prompt_source source = {
+        .chat_template = &session->chat.chat_template,
+        .tokenizer = session->words.tokenizer,
+        .api = !strcmp(api, "messages")    ? CHAT_PROMPT_MESSAGES
+               : !strcmp(api, "responses") ? CHAT_PROMPT_RESPONSES
+               : !strcmp(api, "ollama")    ? CHAT_PROMPT_OLLAMA
+                                           : CHAT_PROMPT_CHAT,
+        .agent_habits = !strcmp(session->values.agent_habits, "on"),
+        .unix_time = now_of(session),
+    };
+    enum status status =
+        chat_prompt_of_body(&source, json, &session->arena, &rendering, &session->error);
+    if (!status)
+        *out = (struct jinja_rendering){.text = rendering.text,
+                                        .data = rendering.contents,
+                                        .data_count = rendering.content_count};
     return status;
 }
 
@@ -225,7 +268,9 @@ static enum status template_run_one(struct template_session *session, const char
     enum status status = strcmp(path, "-") == 0
                              ? command_take_input(&json, &session->error)
                              : file_take(path, REQUEST_BYTES_MAX, &json, &session->error);
-    if (!status) status = template_render(session, json, &rendering);
+    if (!status)
+        status = session->values.template ? render_alone(session, json, &rendering)
+                                          : render_served(session, json, &rendering);
     if (!status && session->values.tokens)
         status = model_prompt_open(&session->prompt, &session->words, rendering.text.count + 1,
                                    &session->error);
@@ -252,7 +297,7 @@ static enum status template_run_lines(struct template_session *session) {
     while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
         struct jinja_rendering rendering;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
-        if (template_render(session, (struct bytes){line, (size_t)length}, &rendering))
+        if (render_alone(session, (struct bytes){line, (size_t)length}, &rendering))
             print_member("error", bytes_of(session->error.text));
         else
             print_member("text", rendering.text);
@@ -272,16 +317,21 @@ static enum status template_session_open(struct template_session *session) {
     char folder[PATH_BYTES];
     const char *model = values->model;
     enum status status = STATUS_OK;
-    bool own = values->template || values->jsonl; /* needs no model */
-    if (!model && (!own || values->tokens)) {
+    bool alone = values->template || values->jsonl; /* needs no model */
+    struct template_choice choice = {
+        .chat_template = alone ? values->template : values->chat_template,
+        .brings_tools = !alone && !strcmp(values->tools_template, "auto")};
+    if (!model && (!alone || values->tokens)) {
         status = default_model_find(folder, sizeof folder, &session->error);
         model = folder;
     }
     if (!status)
-        status = model_text_open_template(own ? values->model : model, values->template,
-                                          &session->chat, &session->error);
-    if (!status && values->tokens)
+        status = model_text_open_template(alone ? values->model : model, &choice, &session->chat,
+                                          &session->error);
+    if (!status && (!alone || values->tokens)) {
         status = model_text_open_tokenizer(model, &session->words, &session->error);
+        if (status == STATUS_NOT_FOUND && !values->tokens) status = STATUS_OK;
+    }
     session->memory = lazy_memory_take(ARENA_BYTES);
     if (!status && !session->memory.start) status = template_no_memory(session);
     if (!status) arena_over(&session->arena, session->memory.start, session->memory.bytes);
@@ -295,10 +345,19 @@ static void template_session_close(struct template_session *session) {
     lazy_memory_free(&session->memory);
 }
 
+static int list_builtins(void) {
+    for (size_t i = 0; i < BUILTIN_TEMPLATE_COUNT; i++) {
+        struct builtin_template builtin = builtin_template_at(i);
+        printf("%-18s %s\n", builtin.name, builtin.about);
+    }
+    return EXIT_SUCCESS;
+}
+
 int program_template(void *given, const struct option_result *result) {
     struct template_session session = {0};
     int exit_code;
     session.values = *(const struct template_values *)given;
+    if (session.values.list) return list_builtins();
     if (session.values.jsonl && (result->positional_count > 0 || session.values.tokens))
         return command_misused("--jsonl takes its requests from standard input, and gives texts");
     if (!session.values.jsonl && result->positional_count == 0)

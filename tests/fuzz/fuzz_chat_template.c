@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!arena_memory) prepare();
     arena_over(&arena, arena_memory, ARENA_BYTES);
     arena_over(&scratch, scratch_memory, ARENA_BYTES);
-    struct chat_files files = {.config = {next_part(&rest), "f.json"}};
+    struct chat_files files = {.config = {next_part(&rest), "f.json"}, .brings_tools = true};
     if (!files.config.text.data) files.config.text = (struct bytes){"", 0};
     if (chat_template_open(&arena, &scratch, files, &found, &error)) {
         check(!strncmp(error.text, "f.json:", 7) && !found.present && !strchr(error.text, '\n'));

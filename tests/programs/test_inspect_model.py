@@ -36,6 +36,26 @@ def deepseek_v3(folder):
     refuse(1, "expected model.safetensors or", "inspect", "model", folder, "--verify")
 
 
+def templates(folder):
+    """It names what renders a request with tools: the checkpoint's template, a built-in one, or nothing."""
+    def found():
+        return json.loads(run("inspect", "model", folder, "--json"))["tools_template"], run("inspect", "model", folder)
+    os.mkdir(folder)
+    with open(folder + "/config.json", "w", encoding="utf-8") as file:
+        json.dump(V3, file)
+    for template, name, says in (
+            (None, None, "chat template          none\n"),
+            ("{{ messages[0].role }}", None, "its own, without a place for tools\n"),
+            ("{{ '<｜tool▁calls▁begin｜>' }}", "deepseek-v3.1", "its own; for tools the built-in deepseek-v3.1\n"),
+            ("{{ messages[0].content }}", "hermes", "its own; for tools the built-in hermes\n"),
+            ("{{ tools }}", "own", "its own, also for tools\n")):
+        if template:
+            with open(folder + "/chat_template.jinja", "w", encoding="utf-8") as file:
+                file.write(template)
+        tools, table = found()
+        assert tools == name and says in table, (tools, table)
+
+
 def damaged(folder):
     """A config.json whose numbers make no sense is refused in one line."""
     os.mkdir(folder)
@@ -60,6 +80,7 @@ def unused(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         deepseek_v3(folder + "/v3")
+        templates(folder + "/templates")
         damaged(folder + "/damaged")
         unused(folder + "/unused")
         refuse(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")

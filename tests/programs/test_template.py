@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_template.py FATHOM MODEL: `fathom template`: the embedded model's template, a file's and a directory's; the
-variables of a request, texts and ids, lines of JSON, and what is wrong with a request."""
+"""test_template.py FATHOM MODEL: `fathom template`: the prompt that a server computes, with the embedded model's template, a
+directory's and a built-in one; a file's template as `transformers` renders it, with the variables of a request; texts
+and ids, lines of JSON, and what is wrong with a request. tests/web/templates.test.mjs compares with a server."""
 import json
 import os
 import subprocess
@@ -27,6 +28,8 @@ def check_texts(folder):
     with open(file, "w", encoding="utf-8") as out:
         json.dump(HELLO, out)
     assert run(file) == run(request=HELLO) == run("--model", model, file) == (0, TURN, "")
+    again = {**HELLO, "add_generation_prompt": None, "model": "any"}
+    assert run(request=again) == (0, TURN, "")  # as a server has it
     own = os.path.join(folder, "own.jinja")
     with open(own, "w", encoding="utf-8") as out:
         out.write("{{ bos_token }}|{{ tools is none }}|{{ documents }}|{{ add_generation_prompt }}|{{ x }}|"
@@ -54,11 +57,48 @@ def check_models(folder):
         {"name": "default", "template": "{{ bos_token }}{{ pad_token is defined }}{{ eos_token }}"}]}
     with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
         json.dump(config, out)
+    lines = [HELLO, {**HELLO, "tools": []}]
+
+    def alone():
+        out = run("--jsonl", "--model", folder, data="\n".join(json.dumps(line) for line in lines).encode())[1]
+        return [json.loads(line)["text"] for line in out.split("\n") if line]
+    assert alone() == ["<s>False</s>", "tools</s>"]
     assert run("--model", folder, request=HELLO) == (0, "<s>False</s>", "")
-    assert run("--model", folder, request={**HELLO, "tools": []}) == (0, "tools</s>", "")
     with open(os.path.join(folder, "chat_template.jinja"), "w", encoding="utf-8") as out:
         out.write("beside{{ bos_token }}")
-    assert run("--model", folder, request={**HELLO, "tools": []}) == (0, "beside<s>", "")
+    assert alone() == ["beside<s>", "beside<s>"]
+    assert run("--model", folder, request=HELLO) == (0, "beside<s>", "")
+
+
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+
+
+def check_tools(folder):
+    """The embedded model's template has no place for tools: the built-in one that suits it renders them."""
+    code, text, errors = run(request={**HELLO, "tools": TOOLS})
+    assert code == 0 and not errors and text.startswith("<｜begin▁of▁sentence｜># Tools\n") and '"name": "add"' in text, text
+    assert text.endswith("<｜User｜>hi <｜User｜><｜Assistant｜><think>\n") and "<｜tool▁calls▁begin｜>" in text, text
+    assert text == run("--chat-template", "deepseek-r1", request={**HELLO, "tools": TOOLS})[1]
+    assert run("--chat-template", "deepseek-r1", request=HELLO) == (0, TURN, "")
+    code, out, errors = run("--tools-template", "off", request={**HELLO, "tools": TOOLS})
+    assert code == 1 and not out and "has no place for tools" in errors, errors
+    v31 = run("--chat-template", "deepseek-v3.1", "--api", "messages", request={
+        "model": "any", "max_tokens": 5, "system": "S", "messages": HELLO["messages"],
+        "tools": [{"name": "add", "input_schema": {"type": "object"}}]})[1]
+    assert v31.startswith("<｜begin▁of▁sentence｜>S\n\n## Tools\nYou have access to the following tools:\n\n### add\n"), v31
+    assert v31.endswith("<｜User｜>hi <｜User｜><｜Assistant｜></think>"), v31
+    file = os.path.join(folder, "no_place.jinja")
+    with open(file, "w", encoding="utf-8") as out:
+        out.write("<{{ messages[0].content }}>")
+    code, text, errors = run("--chat-template", file, request={**HELLO, "tools": TOOLS})
+    assert text.startswith("<# Tools\n") and '"add"' in text and text.endswith("\n\nhi <｜User｜>>"), (text, errors)
+    assert run("--chat-template", file, request=HELLO)[1] == "<hi <｜User｜>>"
+    with open(file, "w", encoding="utf-8") as out:
+        out.write("{{ messages[0].role }}")
+    assert "has no place for tools" in run("--chat-template", file, request={**HELLO, "tools": TOOLS})[2]
+    names = [line.split()[0] for line in run("--list")[1].splitlines()]
+    assert names == ["deepseek-v3", "deepseek-v3-0324", "deepseek-r1", "deepseek-r1-0528", "deepseek-v3.1",
+                     "hermes"], names
 
 
 def check_ids():
@@ -89,29 +129,38 @@ def check_refusals(folder):
     broken = os.path.join(folder, "broken.jinja")
     with open(broken, "w", encoding="utf-8") as out:
         out.write("a\n{% if %}")
+    own = os.path.join(folder, "user.jinja")
+    with open(own, "w", encoding="utf-8") as out:
+        out.write("{{ 'a' + messages[0].content }}")
+    alone = ("--template", own)
     for arguments, request, says in (
-            ((), {"messages": 7}, '"messages" is an integer, expected an array'),
-            ((), {}, '"messages" is missing'),
-            ((), [], "the request is an array"),
-            ((), {**HELLO, "tools": {}}, '"tools" is an object'),
-            ((), {**HELLO, "documents": "x"}, '"documents" is a string'),
-            ((), {**HELLO, "add_generation_prompt": "yes"}, '"add_generation_prompt" is a string'),
-            ((), {**HELLO, "bos_token": 1}, '"bos_token" is an integer'),
-            ((), {**HELLO, "chat_template_kwargs": []}, '"chat_template_kwargs" is an array'),
-            ((), {"messages": [{"role": "user", "content": None}]}, "1: "),
+            (alone, {"messages": 7}, '"messages" is an integer, expected an array'),
+            (alone, {}, '"messages" is missing'),
+            (alone, [], "the request is an array"),
+            (alone, {**HELLO, "tools": {}}, '"tools" is an object'),
+            (alone, {**HELLO, "documents": "x"}, '"documents" is a string'),
+            (alone, {**HELLO, "add_generation_prompt": "yes"}, '"add_generation_prompt" is a string'),
+            (alone, {**HELLO, "bos_token": 1}, '"bos_token" is an integer'),
+            (alone, {**HELLO, "chat_template_kwargs": []}, '"chat_template_kwargs" is an array'),
+            (alone, {"messages": [{"role": "user", "content": None}]}, "1: "),
+            ((), {"messages": 7}, "'messages'"),
+            ((), {"messages": [{"role": "user", "content": "a"}], "temperature": "hot"}, "'temperature'"),
             (("--template", broken), HELLO, "broken.jinja:2: "),
+            (("--chat-template", broken), HELLO, "broken.jinja:2: "),
+            (("--chat-template", "/nonexistent"), HELLO, "/nonexistent"),
             (("--template", "/nonexistent"), HELLO, "/nonexistent"),
             (("--model", "/nonexistent"), HELLO, "no chat template")):
         code, out, errors = run(*arguments, request=request)
         assert code == 1 and not out and errors.count("\n") == 1 and says in errors, (request, code, out, errors)
     assert run("/nonexistent.json")[0] == 1 and "/nonexistent.json" in run("/nonexistent.json")[2]
     code, out, errors = run("-", data=b"{")
-    assert code == 1 and not out and "the request: not valid JSON" in errors, errors
+    assert code == 1 and not out and "JSON" in errors, errors
     assert run()[0] == 2 and run("--jsonl", "-")[0] == 2 and run("--jsonl", "--tokens")[0] == 2
 
 
 with tempfile.TemporaryDirectory() as top:
     check_texts(top)
+    check_tools(top)
     check_numbers(top)
     check_ids()
     check_lines()

@@ -10,9 +10,10 @@ import { APICallError, generateObject, generateText, stepCountIs, streamObject, 
 import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, place, read, repeat, say, show } from './lib/puppet.mjs';
+import { Server, same } from './lib/server.mjs';
 import { Tiny } from './lib/tiny.mjs';
 
-let server, tiny, providers, constrained;
+let server, tiny, embedded, providers, constrained, untouched;
 
 const providersOf = ({ url }) => ({
   deepseek: createDeepSeek({ baseURL: `${url}/v1`, apiKey: 'none' }),
@@ -24,11 +25,13 @@ const providersOf = ({ url }) => ({
 before(async () => {
   server = await Puppet.start({ stepMs: 2 });
   tiny = await Tiny.start();
+  embedded = await Server.start(...same);
   providers = providersOf(server);
   constrained = providersOf(tiny);
+  untouched = providersOf(embedded);
 });
 
-after(() => Promise.all([server?.stop(), tiny?.stop()]));
+after(() => Promise.all([server?.stop(), tiny?.stop(), embedded?.stop()]));
 
 const { calls } = deepseek;
 
@@ -162,6 +165,17 @@ for (const name of ['deepseek', 'openai-compatible']) {
       assert.ok(toolCalls.length > 0);
       for (const { input } of toolCalls) assert.ok(inputSchema.safeParse(input).success, JSON.stringify(input));
     }
+  });
+
+  test(`ai sdk, ${name}: the embedded model makes a call that it must make`, async () => {
+    const inputSchema = z.object({ place: z.enum(['Oslo', 'Rome']) });
+    const { toolCalls, finishReason } = await generateText({
+      model: untouched[name]('default'), prompt: 'What is 4728 + 915?', maxRetries: 0, temperature: 0, maxOutputTokens: 1500,
+      toolChoice: { type: 'tool', toolName: 'travel' }, tools: { travel: tool({ inputSchema }) },
+    });
+    assert.equal(finishReason, 'tool-calls');
+    for (const { input } of toolCalls) assert.ok(inputSchema.safeParse(input).success, JSON.stringify(input));
+    assert.ok(toolCalls.length > 0);
   });
 
   test(`ai sdk, ${name}: a refusal is an error with its status and its message`, async () => {

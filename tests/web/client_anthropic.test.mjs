@@ -9,6 +9,7 @@ import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { z } from 'zod/v4';
 import { alternating, deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Server, same } from './lib/server.mjs';
 import { Tiny } from './lib/tiny.mjs';
 
 const key = 'sk-ant-acme';
@@ -254,6 +255,28 @@ test('anthropic: a tool that must be used has an input that its zod schema descr
       assert.ok(uses.length > 0);
       for (const { input } of uses) assert.ok(Pet.safeParse(input).success, JSON.stringify(input));
     }
+  }
+});
+
+test('anthropic: the embedded model makes a call that it must make', async () => {
+  const embedded = await Server.start(...same);
+  try {
+    const { messages } = new Anthropic({ baseURL: embedded.url, apiKey: 'none', maxRetries: 0 });
+    // The model knows nothing of tools, and would not end a string that may be of any length.
+    const properties = { place: { enum: ['Oslo', 'Rome'] } };
+    const ask = { model: 'default', max_tokens: 1500, temperature: 0, tool_choice: { type: 'any' },
+      tools: [{ ...tools[0], input_schema: { ...input_schema, properties } }] };
+    const asked = [{ role: 'user', content: 'What is 4728 + 915?' }];
+    const message = await messages.create({ ...ask, messages: asked });
+    assert.equal(message.stop_reason, 'tool_use');
+    const uses = message.content.filter(({ type }) => type === 'tool_use');
+    for (const { input } of uses) assert.match(input.place, /^(Oslo|Rome)$/);
+    const results = uses.map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: '5643' }));
+    const again = await messages.create({ ...ask, messages: [...asked, { role: 'assistant', content: message.content },
+      { role: 'user', content: results }] });
+    assert.equal(again.stop_reason, 'tool_use');
+  } finally {
+    await embedded.stop();
   }
 });
 

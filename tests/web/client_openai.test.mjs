@@ -9,6 +9,7 @@ import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Server, same } from './lib/server.mjs';
 import { Tiny, tokensWith } from './lib/tiny.mjs';
 
 const keys = { acme: 'sk-acme', narrow: 'sk-narrow' };
@@ -335,6 +336,31 @@ before(async () => {
   constrained = new OpenAI({ baseURL: `${tiny.url}/v1`, apiKey: 'none', maxRetries: 0 });
 });
 after(() => tiny?.stop());
+
+test('openai: the embedded model makes a call that it must make', async () => {
+  const embedded = await Server.start(...same);
+  try {
+    const { chat: { completions } } = new OpenAI({ baseURL: `${embedded.url}/v1`, apiKey: 'none', maxRetries: 0 });
+    // The model knows nothing of tools, and would not end a string that may be of any length.
+    const parameters = { type: 'object', properties: { place: { enum: ['Oslo', 'Rome'] } }, required: ['place'], additionalProperties: false };
+    const ask = { model: 'default', temperature: 0, max_tokens: 1500, tools: [{ type: 'function', function: { ...weather, parameters } }],
+      tool_choice: { type: 'function', function: { name: weather.name } } };
+    const fits = (args) => assert.match(JSON.parse(args).place, /^(Oslo|Rome)$/);
+    const asked = user('What is 4728 + 915?');
+    const { choices: [{ message, finish_reason }] } = await completions.create({ ...ask, messages: asked });
+    assert.equal(finish_reason, 'tool_calls');
+    const [call] = message.tool_calls;
+    assert.equal(call.function.name, weather.name);
+    fits(call.function.arguments);
+    // Its result goes back, and another call is made.
+    const messages = [...asked, message, { role: 'tool', tool_call_id: call.id, content: '5643' }];
+    const seen = await collect(await completions.create({ ...ask, messages, tool_choice: 'required', stream: true }));
+    assert.equal(seen.reason, 'tool_calls');
+    for (const { arguments: args } of seen.calls) fits(args);
+  } finally {
+    await embedded.stop();
+  }
+});
 
 const hot = { model: 'default', messages: user('Who?'), temperature: 1.5, max_tokens: 1500 };
 const Person = z.object({

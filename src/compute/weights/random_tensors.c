@@ -107,7 +107,7 @@ static uint64_t next_bits(uint64_t *state) { /* xorshift64* (Vigna, 2016) */
 
 /* Fills words with random bits where `keep` has ones, and with the bits of `set` elsewhere. */
 static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
-    uint64_t state = 0x9E3779B97F4A7C15u;
+    uint64_t state = 0x9E3779B97F4A7C15u; /* any value except zero */
     for (size_t i = 0; i < bytes; i += 8) {
         uint64_t word = (next_bits(&state) & keep) | set;
         memcpy(to + i, &word, bytes - i < 8 ? bytes - i : 8);
@@ -123,12 +123,14 @@ static void fill_floats(char *to, size_t bytes, float value) {
 static void fill_halves(const struct draw *draw) {
     const struct region *halves = &draw->regions[KIND_HALVES];
     uint64_t exponent = (uint64_t)(127 + ilogbf(1 / sqrtf((float)draw->shape->hidden))) << 7;
+    /* random sign and fraction, fixed exponent */
     fill(draw->base + halves->at, halves->bytes, 0x807F807F807F807Fu,
          exponent * 0x0001000100010001u);
 }
 
 static void random_tensors_fill_all(const struct draw *draw) {
     const struct region *codes = &draw->regions[KIND_CODES], *ones = &draw->regions[KIND_ONES];
+    /* E4M3 codes of random sign, with magnitudes from 0.5 to 1.875 */
     fill(draw->base + codes->at, codes->bytes, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
     fill_halves(draw);
     fill(draw->base + ones->at, ones->bytes, 0, bf16_from_float(1) * 0x0001000100010001u);

@@ -38,8 +38,8 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define TOUCH_BYTES (16 * HUGE_PAGE) /* touched by a thread at a time */
-#define HEAD_MAGIC 0x7374686769657746u
+#define TOUCH_BYTES (16 * HUGE_PAGE)   /* touched by a thread at a time */
+#define HEAD_MAGIC 0x7374686769657746u /* "Fweights" in ASCII, little-endian */
 #define HEAD_VERSION 1
 #define KEY_DIGITS 16 /* in a file name */
 #define BOOT_BYTES 64

@@ -69,15 +69,29 @@ static enum status compile_template(struct chat_files files, struct model_text *
     return status;
 }
 
-/* Reads the special tokens and the template: the file `own`, or else the directory's
+/* Takes a built-in template or reads a file. */
+static enum status take_chosen(const char *chosen, struct bytes *out, struct error *error) {
+    struct builtin_template builtin;
+    if (!builtin_template_find(bytes_of(chosen), &builtin))
+        return file_take(chosen, CONFIG_BYTES_MAX, out, error);
+    char *text = malloc(builtin.text.count);
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory for %s", builtin.name);
+    memcpy(text, builtin.text.data, builtin.text.count);
+    *out = (struct bytes){text, builtin.text.count};
+    return STATUS_OK;
+}
+
+/* Reads the special tokens and the template: the chosen one, or else the directory's
  * chat_template.jinja, or else the template in its tokenizer_config.json. */
-static enum status open_template(const char *directory, const char *own, bool tokens_only,
-                                 struct model_text *text, struct error *error) {
+static enum status open_template(const char *directory, const struct template_choice *choice,
+                                 bool tokens_only, struct model_text *text, struct error *error) {
     char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", in_folder[PATH_BYTES];
+    const char *own = choice ? choice->chat_template : NULL;
     struct chat_files files = {.config = {{NULL, 0}, config},
                                .specials = {{NULL, 0}, specials},
                                .own = {{NULL, 0}, own ? own : in_folder},
-                               .tokens_only = tokens_only};
+                               .tokens_only = tokens_only,
+                               .brings_tools = choice && choice->brings_tools};
     struct bytes *own_text = &files.own.text;
     enum status status = STATUS_OK;
     if (directory)
@@ -87,7 +101,7 @@ static enum status open_template(const char *directory, const char *own, bool to
         status = take_file(directory, "special_tokens_map.json", CONFIG_BYTES_MAX, specials,
                            &files.specials.text, error);
     if (!status && own)
-        status = file_take(own, CONFIG_BYTES_MAX, own_text, error);
+        status = take_chosen(own, own_text, error);
     else if (!status && directory && !tokens_only)
         status = take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, in_folder, own_text,
                            error);
@@ -260,10 +274,10 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
     return end(&text, status, out);
 }
 
-enum status model_text_open_template(const char *directory, const char *chat_template,
+enum status model_text_open_template(const char *directory, const struct template_choice *choice,
                                      struct model_text *out, struct error *error) {
     struct model_text text = nothing;
-    enum status status = open_template(directory, chat_template, false, &text, error);
+    enum status status = open_template(directory, choice, false, &text, error);
     return end(&text, status, out);
 }
 
@@ -277,7 +291,7 @@ enum status model_text_open_words(const char *directory, struct model_text *out,
 }
 
 enum status model_text_open(const char *directory, const struct shape *shape,
-                            const char *chat_template, struct model_text *out,
+                            const struct template_choice *choice, struct model_text *out,
                             struct error *error) {
     static const struct shape none;
     struct model_text text = nothing;
@@ -285,7 +299,7 @@ enum status model_text_open(const char *directory, const struct shape *shape,
     uint32_t vocab = shape->vocab ? shape->vocab : LIMIT_VOCAB;
     if (shape->vocab) text.bos_token = shape->bos_token;
     enum status status = open_tokenizer(directory, &text, error);
-    if (!status) status = open_template(directory, chat_template, false, &text, error);
+    if (!status) status = open_template(directory, choice, false, &text, error);
     if (!status) status = open_generation(directory, vocab, &text, error);
     if (!status) status = find_frame(directory, vocab, &text, error);
     if (!status) status = model_text_find_stops(&text, shape, error);

@@ -24,15 +24,21 @@ struct model_text {
     struct lazy_memory template_memory;
 };
 
+/* The operator's choice of templates. */
+struct template_choice {
+    const char *chat_template; /* name of a built-in template, or a path; NULL: the checkpoint's */
+    bool brings_tools;         /* a built-in one for tools, where the template has no place */
+};
+
 /* `shape` has the vocabulary, bos, and the stop tokens of config.json and generation_config.json;
- * NULL: none of them is known yet. `chat_template` is the path of a template that overrides the
- * checkpoint's; NULL: none. An invalid file is an error, which names it. */
+ * NULL: none of them is known yet. `choice` NULL: the checkpoint's template alone. An invalid file
+ * is an error, which names it. */
 enum status model_text_open(const char *directory, const struct shape *shape,
-                            const char *chat_template, struct model_text *out,
+                            const struct template_choice *choice, struct model_text *out,
                             struct error *error) MUST_USE;
 
 /* The template alone, with the tokens of tokenizer_config.json. `directory` may be NULL. */
-enum status model_text_open_template(const char *directory, const char *chat_template,
+enum status model_text_open_template(const char *directory, const struct template_choice *choice,
                                      struct model_text *out, struct error *error) MUST_USE;
 
 /* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */

@@ -20,28 +20,28 @@
 #define REFRESH_NS_MAX 20000000        /* limit of blocking the event loop */
 #define CLOSE_NS ((int64_t)5000000000) /* per rank; ranks close in turn while a supervisor waits */
 #define AWAIT_NS_MAX 2000000000        /* limit of blocking a step when the storage is stuck */
-#define AWAIT_LOOK_NS 20000000         /* poll interval of an engine that waits */
+#define AWAIT_POLL_NS 20000000         /* poll interval of an engine that waits */
 
-struct loading { /* a KV_LOAD */
+struct cache_load { /* a KV_LOAD in progress */
     struct kv_host_cache *host_cache;
-    struct loading *next;
+    struct cache_load *next;
     struct kv_load *load;
     struct request_id request;
-    uint32_t rank, slot, asked;
+    uint32_t rank, slot, requested;
     bool in_step;          /* the engine takes its end, by slot */
-    struct page_id *pages; /* [asked] destination pages */
+    struct page_id *pages; /* [requested] destination pages */
     uint32_t awaited;      /* number of kv_host_cache_await calls that use `load` */
 };
 
 /* The KV_LOAD of a slot that has in_step set. The engine may wait for it. */
 struct slot_load {
     enum { SLOT_EMPTY, SLOT_LOADING, SLOT_OVER, SLOT_TAKEN } state;
-    struct loading *loading; /* SLOT_LOADING */
-    struct load_end end;     /* SLOT_OVER, and SLOT_TAKEN by the engine */
-    bool whole;              /* SLOT_OVER: all blocks have arrived */
+    struct cache_load *loading; /* SLOT_LOADING */
+    struct load_end end;        /* SLOT_OVER, and SLOT_TAKEN by the engine */
+    bool whole;                 /* SLOT_OVER: all blocks have arrived */
 };
 
-struct keeping { /* a KV_PUT */
+struct cache_put { /* a KV_PUT in progress */
     struct kv_host_cache *host_cache;
     uint32_t rank, last_page, dropped;
     uint32_t left; /* references: one for each block to copy, one for the caller that adds them */
@@ -54,7 +54,7 @@ struct kv_host_cache {
     pthread_mutex_t lock;
     pthread_cond_t given;        /* a KV_LOAD with in_step was given */
     struct record_queue answers; /* the lock protects this and the rest */
-    struct loading *ended;       /* freed by kv_host_cache_take */
+    struct cache_load *ended;    /* freed by kv_host_cache_take */
     struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] */
 };
 
@@ -88,9 +88,9 @@ enum status kv_host_cache_open(const struct kv_store_options *options, const str
 
 /* Frees ended loads, except those that the engine still uses. */
 static void free_ended(struct kv_host_cache *host_cache) {
-    struct loading *ended = NULL;
+    struct cache_load *ended = NULL;
     pthread_mutex_lock(&host_cache->lock);
-    for (struct loading **at = &host_cache->ended, *loading; (loading = *at);) {
+    for (struct cache_load **at = &host_cache->ended, *loading; (loading = *at);) {
         if (loading->awaited) {
             at = &loading->next;
             continue;
@@ -101,7 +101,7 @@ static void free_ended(struct kv_host_cache *host_cache) {
     }
     pthread_mutex_unlock(&host_cache->lock);
     while (ended) {
-        struct loading *next = ended->next;
+        struct cache_load *next = ended->next;
         kv_store_load_end(ended->load);
         free(ended->pages);
         free(ended);
@@ -167,7 +167,7 @@ static void report_loaded(struct kv_host_cache *host_cache, struct request_id re
 
 /* Copies slices [first, first + count) of the load's leading blocks to the device, if pages are on
  * one. */
-static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t first,
+static void give_slices(const struct cache_load *loading, uint32_t blocks, uint32_t first,
                         uint32_t count) {
     for (uint32_t i = 0; i < blocks; i++)
         kv_pages_give(loading->host_cache->pages, loading->pages[i].index, first, count);
@@ -175,7 +175,7 @@ static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t
 
 /* Called on the store's thread. Once the load is in `ended`, it may be freed. */
 static void loaded(void *context, struct kv_load *load) {
-    struct loading *loading = context;
+    struct cache_load *loading = context;
     struct kv_host_cache *host_cache = loading->host_cache;
     struct kv_load_state state = kv_store_load_get_state(load);
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
@@ -186,7 +186,7 @@ static void loaded(void *context, struct kv_load *load) {
     bool in_step = loading->in_step;
     if (in_step)
         host_cache->slots[loading->slot] = (struct slot_load){
-            .state = SLOT_OVER, .end = end, .whole = state.blocks == loading->asked};
+            .state = SLOT_OVER, .end = end, .whole = state.blocks == loading->requested};
     loading->next = host_cache->ended;
     host_cache->ended = loading;
     pthread_mutex_unlock(&host_cache->lock);
@@ -195,7 +195,7 @@ static void loaded(void *context, struct kv_load *load) {
 
 /* The load may end before kv_store_load returns its handle. So it begins with the lock held, and
  * `loaded` waits for the lock. */
-static bool start_load(struct loading *loading, const struct kv_load_request *request) {
+static bool start_load(struct cache_load *loading, const struct kv_load_request *request) {
     struct kv_host_cache *host_cache = loading->host_cache;
     pthread_mutex_lock(&host_cache->lock);
     loading->load = kv_store_load(host_cache->store, request);
@@ -241,11 +241,11 @@ static void kv_host_cache_park(struct kv_host_cache *host_cache,
 /* How long the next poll may wait; 0: the time is over. Each poll is a heartbeat: the engine's
  * thread keeps running and its wait is bounded, so neither it nor the threads that wait for it
  * count as stuck. */
-static int64_t look_ns(int64_t until_ns) {
+static int64_t poll_ns(int64_t until_ns) {
     int64_t left_ns = until_ns - clock_now_ns();
     heartbeat_tile();
     if (left_ns <= 0) return 0;
-    return left_ns < AWAIT_LOOK_NS ? left_ns : AWAIT_LOOK_NS;
+    return left_ns < AWAIT_POLL_NS ? left_ns : AWAIT_POLL_NS;
 }
 
 /* Called with the lock held. Waits until the slot's load was given. A slot in state SLOT_TAKEN
@@ -254,18 +254,18 @@ static void wait_given(struct kv_host_cache *host_cache, const struct slot_load 
                        int64_t until_ns) {
     int64_t for_ns;
     while ((slot->state == SLOT_EMPTY || slot->state == SLOT_TAKEN) &&
-           (for_ns = look_ns(until_ns))) {
+           (for_ns = poll_ns(until_ns))) {
         const struct timespec end = timed_wait_deadline(for_ns);
         pthread_cond_timedwait(&host_cache->given, &host_cache->lock, &end);
     }
 }
 
-static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t until_ns) {
+static bool wait_slices(const struct cache_load *loading, uint32_t slices, int64_t until_ns) {
     struct kv_load_state state = kv_store_load_get_state(loading->load);
     int64_t for_ns;
-    while (!state.done && state.slices < slices && (for_ns = look_ns(until_ns)))
+    while (!state.done && state.slices < slices && (for_ns = poll_ns(until_ns)))
         state = kv_store_load_wait(loading->load, slices, for_ns);
-    return state.blocks == loading->asked && (state.done || state.slices >= slices);
+    return state.blocks == loading->requested && (state.done || state.slices >= slices);
 }
 
 bool kv_host_cache_await(struct kv_host_cache *host_cache, uint32_t slot, uint32_t slices) {
@@ -279,7 +279,7 @@ bool kv_host_cache_await(struct kv_host_cache *host_cache, uint32_t slot, uint32
     if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
     if (come && slices <= host_cache->pages->format.slice_count) /* else `loaded` has copied all */
-        give_slices(found.loading, found.loading->asked, slices - 1, 1);
+        give_slices(found.loading, found.loading->requested, slices - 1, 1);
     pthread_mutex_lock(&host_cache->lock);
     found.loading->awaited--;
     pthread_mutex_unlock(&host_cache->lock);
@@ -304,7 +304,7 @@ static void kv_host_cache_begin_load(struct kv_host_cache *host_cache,
     uint32_t count = record->block_count;
     const struct page_id *pages = kv_load_pages(record);
     void **blocks = calloc(count, sizeof *blocks);
-    struct loading *loading = calloc(1, sizeof *loading);
+    struct cache_load *loading = calloc(1, sizeof *loading);
     struct page_id *filled = malloc(count * sizeof *filled + 1);
     if (filled) memcpy(filled, pages, count * sizeof *filled);
     for (uint32_t i = 0; blocks && i < count; i++)
@@ -315,13 +315,13 @@ static void kv_host_cache_begin_load(struct kv_host_cache *host_cache,
                                       .done = loaded,
                                       .context = loading};
     if (loading)
-        *loading = (struct loading){.host_cache = host_cache,
-                                    .request = record->request,
-                                    .rank = record->rank,
-                                    .slot = record->slot,
-                                    .asked = count,
-                                    .in_step = record->in_step,
-                                    .pages = filled};
+        *loading = (struct cache_load){.host_cache = host_cache,
+                                       .request = record->request,
+                                       .rank = record->rank,
+                                       .slot = record->slot,
+                                       .requested = count,
+                                       .in_step = record->in_step,
+                                       .pages = filled};
     check(record->slot < LIMIT_UNIT_REQUESTS);
     if (!blocks || !loading || !filled || !start_load(loading, &request)) {
         end_unbegun(host_cache, record);
@@ -331,34 +331,35 @@ static void kv_host_cache_begin_load(struct kv_host_cache *host_cache,
     free(blocks);
 }
 
-static void fewer(struct keeping *keeping, uint32_t count) {
-    struct kv_host_cache *host_cache = keeping->host_cache;
+/* Drops `count` references. The last one reports the end of the KV_PUT. */
+static void release_put(struct cache_put *put, uint32_t count) {
+    struct kv_host_cache *host_cache = put->host_cache;
     pthread_mutex_lock(&host_cache->lock);
-    uint32_t left = keeping->left -= count;
+    uint32_t left = put->left -= count;
     pthread_mutex_unlock(&host_cache->lock);
     if (left) return;
     struct record_kv_stored reported = {.record = record_head(RECORD_KV_STORED, sizeof reported),
-                                        .rank = keeping->rank,
-                                        .last_page = keeping->last_page,
-                                        .dropped = keeping->dropped,
+                                        .rank = put->rank,
+                                        .last_page = put->last_page,
+                                        .dropped = put->dropped,
                                         .writable = kv_store_is_writable(host_cache->store)};
     kv_host_cache_answer(host_cache, &reported.record);
-    free(keeping);
+    free(put);
 }
 
 /* Called on the store's thread. */
 static void copied(void *context, uint64_t tag) {
-    fewer(context, 1);
+    release_put(context, 1);
 }
 
-static void kv_host_cache_keep(struct kv_host_cache *host_cache,
-                               const struct record_kv_put *record) {
+static void kv_host_cache_begin_put(struct kv_host_cache *host_cache,
+                                    const struct record_kv_put *record) {
     const struct block_key *keys = kv_keep_keys(record);
     const struct page_id *pages = kv_keep_pages(record);
-    struct keeping *keeping = malloc(sizeof *keeping);
-    check(keeping);
-    *keeping =
-        (struct keeping){host_cache, record->rank, record->last_page, 0, record->block_count + 1};
+    struct cache_put *put = malloc(sizeof *put);
+    check(put);
+    *put =
+        (struct cache_put){host_cache, record->rank, record->last_page, 0, record->block_count + 1};
     uint32_t ours = 1; /* the caller's reference, and those of blocks that are not taken */
     for (uint32_t i = 0; i < record->block_count; i++) {
         kv_pages_take(host_cache->pages, pages[i].index, 0, host_cache->pages->format.slice_count);
@@ -367,13 +368,13 @@ static void kv_host_cache_keep(struct kv_host_cache *host_cache,
                                          .position = record->first_block + i,
                                          .block = kv_host_cache_block_of(host_cache, pages[i]),
                                          .copied = copied,
-                                         .context = keeping};
+                                         .context = put};
         enum kv_put_result result = kv_store_put(host_cache->store, &request);
         if (result == KV_PUT_QUEUED) continue;
-        keeping->dropped += result == KV_PUT_FULL;
+        put->dropped += result == KV_PUT_FULL;
         ours++;
     }
-    fewer(keeping, ours);
+    release_put(put, ours);
 }
 
 void kv_host_cache_give(struct kv_host_cache *host_cache, const struct record *record) {
@@ -388,7 +389,7 @@ void kv_host_cache_give(struct kv_host_cache *host_cache, const struct record *r
         kv_host_cache_park(host_cache, (const struct record_kv_park *)record);
         break;
     case RECORD_KV_PUT:
-        kv_host_cache_keep(host_cache, (const struct record_kv_put *)record);
+        kv_host_cache_begin_put(host_cache, (const struct record_kv_put *)record);
         break;
     default:
         check(!"a kind that the KV storage takes");

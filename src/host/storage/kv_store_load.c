@@ -129,7 +129,7 @@ static void kv_store_load_drop_block(struct kv_load *load, uint32_t block, bool 
 }
 
 /* Verifies a part of a block with a sound header. */
-static bool prove(struct kv_load *load, uint32_t block, uint32_t part) {
+static bool verify_part(struct kv_load *load, uint32_t block, uint32_t part) {
     struct kv_load_block *entry = &load->blocks[block];
     if (!part_sound(load, block, part)) {
         kv_store_load_drop_block(load, block, true);
@@ -153,8 +153,8 @@ static void prove_block(struct kv_load *load, uint32_t block) {
     }
     entry->header_sound = true;
     for (uint32_t part = 0; part < store->part_count; part++)
-        if (load->pieces[block * store->part_count + part] == PIECE_UNPROVEN &&
-            !prove(load, block, part))
+        if (load->pieces[block * store->part_count + part] == PIECE_UNVERIFIED &&
+            !verify_part(load, block, part))
             return;
 }
 
@@ -321,10 +321,10 @@ void kv_store_load_end_read(struct kv_store *store, struct kv_task *task) {
         kv_store_load_drop_block(load, block, false);
         return;
     }
-    load->pieces[block * store->part_count + part] = PIECE_UNPROVEN;
+    load->pieces[block * store->part_count + part] = PIECE_UNVERIFIED;
     if (part == 0)
         prove_block(load, block);
     else if (load->blocks[block].header_sound)
-        prove(load, block, part);
+        verify_part(load, block, part);
     report_progress(load);
 }

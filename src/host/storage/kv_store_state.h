@@ -13,9 +13,9 @@
 #include "host/storage/kv_store.h"
 #include "serving/cache/store_index.h"
 
-#define KV_TASKS 64        /* limit of transfers in progress */
-#define KV_WRITES_MAX 16   /* limit of writes in progress while there are no loads */
-#define KV_WRITES_BESIDE 2 /* limit of writes in progress during loads */
+#define KV_TASKS 64              /* limit of transfers in progress */
+#define KV_WRITES_MAX 16         /* limit of writes in progress while there are no loads */
+#define KV_WRITES_DURING_LOADS 2 /* limit of writes in progress during loads */
 #define KV_PIECE_BYTES ((size_t)256 << 10) /* target size of one read, in whole slices */
 #define KV_MOVES_MAX 2                     /* limit of reads for moves in progress */
 
@@ -43,7 +43,7 @@ struct kv_task {
     uint32_t next; /* next free task */
 };
 
-enum kv_piece { PIECE_MISSING, PIECE_UNPROVEN, PIECE_ARRIVED }; /* unproven: not verified yet */
+enum kv_piece { PIECE_MISSING, PIECE_UNVERIFIED, PIECE_ARRIVED };
 
 struct kv_load_block {
     struct block_key key;

@@ -53,7 +53,7 @@ static void list_blocks(struct kv_store *store, bool again, int64_t now_ns) {
 
 /* ---- the thread ---- */
 
-static void take_ended(struct kv_store *store) {
+static void end_operations(struct kv_store *store) {
     for (struct kv_backend_op *op;
          store->backend && (op = store->backend->calls->take(store->backend));) {
         struct kv_task *task = (struct kv_task *)op;
@@ -141,7 +141,7 @@ static void *run(void *context) {
     struct kv_store *store = context;
     for (;;) {
         int64_t now_ns = clock_now_ns();
-        take_ended(store);
+        end_operations(store);
         perform_refresh(store, now_ns);
         kv_store_load_begin_loads(store);
         bool more = kv_store_load_feed_loads(store);
@@ -218,7 +218,7 @@ static void *kv_store_thread_map(size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static enum status kv_store_thread_take_memory(struct kv_store *store, struct error *error) {
+static enum status kv_store_thread_allocate(struct kv_store *store, struct error *error) {
     struct arena arena;
     uint32_t blocks = store->index.capacity;
     size_t frame_bytes = store->frame_count * store->block_bytes;
@@ -270,7 +270,7 @@ static enum status open_backend(struct kv_store *store, struct error *error) {
     return STATUS_OK;
 }
 
-static void kv_store_thread_give_back(struct kv_store *store) {
+static void kv_store_thread_free(struct kv_store *store) {
     if (store->backend) store->backend->calls->close(store->backend);
     if (store->event >= 0) close(store->event);
     if (store->index_memory) munmap(store->index_memory, store->index_bytes);
@@ -301,12 +301,12 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     enum status status = store->event < 0
                              ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
                              : set_sizes(store, error);
-    if (!status) status = kv_store_thread_take_memory(store, error);
+    if (!status) status = kv_store_thread_allocate(store, error);
     if (!status) status = open_backend(store, error);
     if (!status && pthread_create(&store->thread, NULL, run, store))
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV storage's thread");
     if (status) {
-        kv_store_thread_give_back(store);
+        kv_store_thread_free(store);
         return status;
     }
     pthread_setname_np(store->thread, "kv-store");
@@ -333,5 +333,5 @@ void kv_store_close(struct kv_store *store) {
     if (!store) return;
     if (!store->stopped) kv_store_stop(store, 0);
     kv_store_write_stop_moving(store);
-    kv_store_thread_give_back(store);
+    kv_store_thread_free(store);
 }

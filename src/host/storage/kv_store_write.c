@@ -60,7 +60,7 @@ static void end_frame_write(struct kv_store *store, uint32_t index, bool written
 
 /* Copies the caller's block into a frame and queues it, unless the store knows the block already or
  * has no room. */
-static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_request *request) {
+static void kv_store_write_add_block(struct kv_store *store, const struct kv_put_request *request) {
     bool known = store_index_find(&store->index, &request->key) != STORE_NONE;
     bool off = store->writing == WRITING_OFF && !store->options.host_bytes;
     uint32_t index = known || off ? STORE_NONE : kv_store_take_frame(store);
@@ -98,7 +98,7 @@ bool kv_store_write_take_puts(struct kv_store *store) {
         struct kv_put_request request = store->pending_puts[store->pending_put_first];
         pthread_mutex_unlock(&store->lock);
         if (!any) return false;
-        kv_store_write_take_in(store, &request);
+        kv_store_write_add_block(store, &request);
         pthread_mutex_lock(&store->lock); /* only now, so that the queue's limit includes it */
         store->pending_put_first = (store->pending_put_first + 1) % store->pending_put_capacity;
         store->pending_put_count--;
@@ -124,7 +124,7 @@ static void rank_end(struct ranking *ranking) {
 }
 
 /* A name is the first half of a key. The index looks up by this half only. */
-static uint32_t block_named(const struct store_index *index, struct store_name name) {
+static uint32_t find_named(const struct store_index *index, struct store_name name) {
     struct block_key key = {{0}};
     memcpy(key.bytes, &name, sizeof name);
     return store_index_find(index, &key);
@@ -148,7 +148,7 @@ static bool rank(struct kv_store *store, struct ranking *out) {
         const struct store_block *block = &index->blocks[i];
         bool used = store_index_used(index, i);
         ranking.blocks[i] = (struct retain_block){
-            .parent = used && block->position ? block_named(index, block->parent) : RETAIN_NONE,
+            .parent = used && block->position ? find_named(index, block->parent) : RETAIN_NONE,
             .position = block->position,
             .segment = used ? block->segment : RETAIN_NONE,
             .heat = used ? store_index_heat(index, i) : 0,
@@ -181,8 +181,8 @@ void kv_store_write_stop_moving(struct kv_store *store) {
 
 /* Drops a segment, and begins to move its valuable blocks. Returns false if a process writes to
  * the segment. */
-static bool kv_store_write_give_up(struct kv_store *store, const struct ranking *ranking,
-                                   uint32_t segment) {
+static bool kv_store_write_drop_segment(struct kv_store *store, const struct ranking *ranking,
+                                        uint32_t segment) {
     struct kv_moving *moving = &store->moving;
     uint32_t keep_max = ranking->segments[segment].slot_count / 2;
     uint32_t *keep = calloc(keep_max + 1, sizeof *keep);
@@ -211,14 +211,14 @@ static bool kv_store_write_give_up(struct kv_store *store, const struct ranking 
 }
 
 /* Drops the segment of least value, or an older one of another block format. */
-static bool give_up_least(struct kv_store *store, const struct ranking *ranking) {
+static bool drop_least_valuable(struct kv_store *store, const struct ranking *ranking) {
     for (;;) {
         uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
         struct kv_backend_segment least = {.written_ns = INT64_MAX};
         if (segment != RETAIN_NONE) store->backend->calls->segment(store->backend, segment, &least);
         if (store->backend->calls->drop_other(store->backend, least.written_ns)) return true;
         if (segment == RETAIN_NONE) return false;
-        if (kv_store_write_give_up(store, ranking, segment)) return true;
+        if (kv_store_write_drop_segment(store, ranking, segment)) return true;
         ranking->segments[segment].movable = false;
     }
 }
@@ -231,7 +231,7 @@ static bool kv_store_write_make_room(struct kv_store *store, uint64_t bytes) {
         struct ranking ranking;
         if (store->moving.in_flight || !rank(store, &ranking)) return false;
         kv_store_write_stop_moving(store);
-        bool done = give_up_least(store, &ranking);
+        bool done = drop_least_valuable(store, &ranking);
         rank_end(&ranking);
         if (!done) return false;
     }
@@ -246,12 +246,12 @@ void kv_store_write_compact(struct kv_store *store, int64_t now_ns) {
     store->compacted_ns = now_ns;
     if (!rank(store, &ranking)) return;
     uint32_t segment = retain_blocks_sparse(ranking.segments, ranking.segment_count);
-    if (segment != RETAIN_NONE) kv_store_write_give_up(store, &ranking, segment);
+    if (segment != RETAIN_NONE) kv_store_write_drop_segment(store, &ranking, segment);
     rank_end(&ranking);
 }
 
 /* True if the index still has the same block at the same place as when the move began. */
-static bool still_there(const struct kv_store *store, uint32_t i) {
+static bool is_unmoved(const struct kv_store *store, uint32_t i) {
     const struct store_block *block = &store->index.blocks[store->moving.blocks[i]];
     const struct store_name *name = &store->moving.names[i];
     return block->segment == store->moving.segment && block->name.high == name->high &&
@@ -263,7 +263,7 @@ void kv_store_write_feed_moves(struct kv_store *store) {
     while (moving->segment != STORE_NONE && moving->next < moving->count) {
         if (moving->in_flight >= KV_MOVES_MAX) return;
         uint32_t i = moving->next;
-        if (!still_there(store, i)) {
+        if (!is_unmoved(store, i)) {
             moving->next++;
             continue;
         }
@@ -302,7 +302,7 @@ void kv_store_write_end_move(struct kv_store *store, struct kv_task *task) {
     struct kv_frame *frame = &store->frames[task->frame];
     uint32_t i = task->block, block = store->moving.blocks[i];
     store->moving.in_flight--;
-    bool sound = !task->op.error && block_sound(store, memory) && still_there(store, i);
+    bool sound = !task->op.error && block_sound(store, memory) && is_unmoved(store, i);
     const struct store_mark *mark = store_format_mark(memory);
     if (sound) {
         struct store_name name = store_name_of(&mark->key);
@@ -349,7 +349,7 @@ static void turn_on(struct kv_store *store) {
 }
 
 /* Removes the first frame of the queue. */
-static uint32_t unqueue(struct kv_store *store) {
+static uint32_t pop_dirty(struct kv_store *store) {
     uint32_t frame = store->dirty_first;
     store->dirty_first = store->frames[frame].next;
     return frame;
@@ -364,7 +364,7 @@ static void count_written(struct kv_store *store, uint64_t bytes) {
 
 static void drop_queue(struct kv_store *store) {
     while (store->dirty_first != STORE_NONE) {
-        uint32_t frame = unqueue(store);
+        uint32_t frame = pop_dirty(store);
         end_frame_write(store, frame, false);
         count_written(store, 0);
     }
@@ -393,7 +393,7 @@ static bool write_frame(struct kv_store *store) {
         turn_off(store, error.text);
         return false;
     }
-    unqueue(store);
+    pop_dirty(store);
     frame->state = FRAME_WRITING;
     store->writes_in_flight++;
     store->writes.bytes -= (double)store->block_bytes;
@@ -401,7 +401,7 @@ static bool write_frame(struct kv_store *store) {
 }
 
 void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns) {
-    uint32_t most = store->loads ? KV_WRITES_BESIDE : KV_WRITES_MAX;
+    uint32_t most = store->loads ? KV_WRITES_DURING_LOADS : KV_WRITES_MAX;
     uint64_t rate = store->options.write_bytes_per_s;
     kv_allowance_refill(&store->writes, rate, WRITE_SAVED_S, now_ns);
     if (store->writing == WRITING_OFF && now_ns >= store->writing_again_ns) {

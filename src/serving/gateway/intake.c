@@ -9,6 +9,7 @@
 #include "serving/gateway/admission.h"
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_tokens.h"
+#include "serving/gateway/chat_prompt.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/fim.h"
@@ -378,20 +379,10 @@ static enum status refuse_rendering(struct api_error *error, const struct error 
 static enum status intake_render(struct gateway *gateway, const struct request *request,
                                  const struct api_request *parsed, struct chat_rendering *out,
                                  struct api_error *error) {
-    struct chat_ask ask = {
-        .messages = parsed->messages,
-        .tools = parsed->tools,
-        .documents = parsed->documents,
-        .variables = parsed->variables,
-        .thinking = parsed->thinking,
-        .effort = parsed->effort,
-        .prompts = parsed->opens_turn,
-        .continues = parsed->continues,
-        .unix_time = request->asked.answer.created,
-    };
     struct error reason = {0};
     enum status status =
-        chat_template_render(gateway->options.chat_template, &ask, &gateway->scratch, out, &reason);
+        chat_prompt_render(gateway->options.chat_template, parsed, request->asked.answer.created,
+                           &gateway->scratch, out, &reason);
     if (status == STATUS_NO_MEMORY) return intake_refuse_memory(error);
     if (status == STATUS_TOO_LARGE) return refuse_rendering(error, &reason);
     return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
@@ -751,13 +742,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
                                     .agent_habits = gateway->options.agent_habits,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet),
                                     .tokenizer = gateway->options.tokenizer};
-    if (gateway->options.chat_template) {
-        defaults.chat_template = gateway->options.chat_template;
-        defaults.calls = gateway->options.chat_template->calls;
-        defaults.thought = gateway->options.chat_template->thought;
-        defaults.prints_tools = gateway->options.chat_template->prints_tools;
-        defaults.reads_documents = gateway->options.chat_template->reads_documents;
-    }
+    chat_prompt_defaults(gateway->options.chat_template, &defaults);
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);

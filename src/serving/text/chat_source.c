@@ -143,6 +143,25 @@ enum status chat_source_open(struct arena *arena, struct arena *scratch, struct 
     if (compiles && !status)
         status = chat_source_compile(arena, &texts, own->text.data ? own->name : config.name,
                                      &found, error);
+    if (compiles && !status && files.brings_tools && texts.usual.data) {
+        found.text = arena_copy(arena, texts.usual);
+        if (!found.text.data)
+            status = error_set(error, STATUS_NO_MEMORY, "%s: no memory", config.name);
+    }
     if (!status) *out = found;
     return status;
+}
+
+enum status chat_source_bring_tools(struct arena *arena, struct chat_source *source,
+                                    struct error *error) {
+    struct builtin_template builtin = builtin_template_suit(source->usual);
+    struct bytes own = builtin.is_front ? source->text : (struct bytes){"", 0};
+    char *text = arena_take(arena, builtin.text.count + own.count);
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "%s: no memory", builtin.name);
+    memcpy(text, builtin.text.data, builtin.text.count);
+    memcpy(text + builtin.text.count, own.data, own.count);
+    source->builtin = builtin.name;
+    source->calls = tool_format_of(builtin.text);
+    return jinja_compile(arena, (struct bytes){text, builtin.text.count + own.count}, builtin.name,
+                         &source->with_tools, error);
 }

@@ -2,13 +2,14 @@
  * Finds a checkpoint's chat templates. In order of priority, they are a file given by the operator,
  * the file chat_template.jinja, or "chat_template" in tokenizer_config.json. The latter is one
  * text, or several with names: "tool_use" is for requests with tools, "default" for the others.
- * Each is compiled once. The special tokens of tokenizer_config.json (else of
+ * A template without a place for tools may get a built-in one for such requests
+ * (builtin_template.h). Each is compiled once. The special tokens of tokenizer_config.json (else of
  * special_tokens_map.json) are variables of every rendering, under their names, as in
  * `transformers`.
  */
 #pragma once
 
-#include "serving/jinja/evaluate/jinja.h"
+#include "serving/text/builtin_template.h"
 #include "serving/text/tool_format.h"
 
 #define CHAT_SOURCE_TOKENS_MAX 7
@@ -18,6 +19,8 @@ enum chat_switch { CHAT_SWITCH_NONE, CHAT_SWITCH_OFF, CHAT_SWITCH_ON }; /* NONE:
 struct chat_source {
     const struct jinja_program *usual;      /* NULL: there is no template */
     const struct jinja_program *with_tools; /* for requests with tools; often the usual one */
+    struct bytes text;                      /* of the usual one, if files.brings_tools */
+    const char *builtin;                    /* name of the built-in one for tools; NULL: none */
     enum tool_format calls;                 /* detected from the text of the template for tools */
     enum chat_switch adds_bos, adds_eos;    /* add_bos_token, add_eos_token */
     struct bytes bos, eos;                  /* empty: none */
@@ -35,6 +38,7 @@ struct chat_files {
     struct chat_file specials; /* special_tokens_map.json: tokens that `config` does not name */
     struct chat_file own;      /* a template that has priority over the one in `config` */
     bool tokens_only;          /* ignore templates */
+    bool brings_tools;         /* a template without a place for tools may get a built-in one */
 };
 
 /* Finds and compiles the templates. Programs and tokens are allocated in `arena`. `scratch` may be
@@ -42,3 +46,8 @@ struct chat_files {
  * compile (with its line), or if there is no template for use without tools. */
 enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                              struct chat_source *out, struct error *error) MUST_USE;
+
+/* Replaces the template for requests with tools by the built-in one that suits the usual one.
+ * Returns STATUS_NO_MEMORY, or an error if the usual one does not compile behind a built-in one. */
+enum status chat_source_bring_tools(struct arena *arena, struct chat_source *source,
+                                    struct error *error) MUST_USE;

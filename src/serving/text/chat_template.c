@@ -18,11 +18,20 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
     enum status status = chat_source_open(arena, scratch, files, &source, error);
     if (status) return status;
     if (source.usual) chat_probe(&source, scratch, &findings);
+    if (source.usual && files.brings_tools && !findings.prints_tools) {
+        struct chat_source brought = source;
+        struct chat_findings found = {0};
+        status = chat_source_bring_tools(arena, &brought, error);
+        if (status == STATUS_NO_MEMORY) return status;
+        if (!status) chat_probe(&brought, scratch, &found);
+        if (found.prints_tools) source = brought, findings = found;
+    }
     *out = (struct chat_template){.present = source.usual != NULL,
                                   .thought = findings.thought,
                                   .thinks_by_default = findings.thinks_by_default,
                                   .prints_tools = findings.prints_tools,
                                   .reads_documents = findings.reads_documents,
+                                  .builtin = source.builtin,
                                   .calls = source.calls,
                                   .adds_bos = source.adds_bos,
                                   .adds_eos = source.adds_eos,
@@ -86,11 +95,14 @@ static bool mentions_thoughts(const struct chat_template *chat_template) {
     return mentions;
 }
 
-static bool is_behind_tool(const struct chat_ask *ask) {
-    const struct tree *last = tree_at(ask->messages, tree_count(ask->messages) - 1);
+static bool is_result(const struct tree *message) {
     struct bytes role;
-    return tree_get_string(tree_member(last, "role"), &role) &&
+    return tree_get_string(tree_member(message, "role"), &role) &&
            bytes_equal(role, BYTES_LITERAL("tool"));
+}
+
+static bool is_behind_tool(const struct chat_ask *ask) {
+    return is_result(tree_at(ask->messages, tree_count(ask->messages) - 1));
 }
 
 /* The mode of the answer. A tag that ends the rendering counts only if the template wrote it. */
@@ -164,6 +176,18 @@ static const struct text_span *cut_spans(const struct text_span *spans, size_t *
 
 /* ---- rendering ---- */
 
+/* True if the template for tools renders the conversation. A built-in one also renders earlier calls
+ * and results without tools: the first releases' own templates drop parts of them. */
+static bool is_with_tools(const struct chat_source *source, const struct chat_ask *ask) {
+    if (tree_count(ask->tools)) return true;
+    if (!source->builtin) return false;
+    for (size_t i = 0; i < tree_count(ask->messages); i++) {
+        const struct tree *message = tree_at(ask->messages, i);
+        if (is_result(message) || tree_count(tree_member(message, "tool_calls"))) return true;
+    }
+    return false;
+}
+
 static enum status chat_template_no_memory(struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for rendering the conversation");
 }
@@ -185,8 +209,8 @@ enum status chat_template_render(const struct chat_template *chat_template,
     if (status)
         return error_set(error, status,
                          "the arguments of the calls have more parts than a request may have");
-    status = jinja_render(tree_count(ask->tools) ? source->with_tools : source->usual, variables,
-                          count, &chat_limits, ask->unix_time, arena, &rendering, error);
+    status = jinja_render(is_with_tools(source, ask) ? source->with_tools : source->usual,
+                          variables, count, &chat_limits, ask->unix_time, arena, &rendering, error);
     if (status) return status;
     struct chat_rendering found = {
         .text = rendering.text,

@@ -20,6 +20,7 @@ struct chat_template {
     bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: the value if the request has none */
     bool prints_tools;
     bool reads_documents;
+    const char *builtin;    /* name of the built-in template that prints tools; NULL: its own */
     enum tool_format calls; /* format of the model's tool calls */
     /* add_bos_token, add_eos_token: plain prompts (never chats) start with bos, end with eos */
     enum chat_switch adds_bos, adds_eos;

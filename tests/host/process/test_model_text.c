@@ -300,7 +300,8 @@ static void expect_template(const char *own, const char *says) {
     struct chat_rendering rendering;
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(tree_parse(&arena, bytes_of("[]"), "messages", &nobody, &error), STATUS_OK);
-    if (model_text_open(directory, &shape, own, &text, &error)) fail_msg("%s", error.text);
+    struct template_choice choice = {.chat_template = own};
+    if (model_text_open(directory, &shape, &choice, &text, &error)) fail_msg("%s", error.text);
     assert_true(text.chat_template.present);
     struct chat_ask ask = {.messages = nobody};
     assert_int_equal(chat_template_render(&text.chat_template, &ask, &arena, &rendering, &error),
@@ -319,7 +320,9 @@ TEST_AROUND(the_nearest_template_wins, make_directory, remove_directory) {
     expect_template(NULL, "beside <s>");
     write_file("own.jinja", "own {{ bos_token }}");
     expect_template(own, "own <s>");
-    assert_int_equal(model_text_open_template(NULL, own, &text, &error), STATUS_OK);
+    assert_int_equal(model_text_open_template(NULL, &(struct template_choice){.chat_template = own},
+                                              &text, &error),
+                     STATUS_OK);
     assert_true(text.chat_template.present && text.chat_template.bos.count == 0);
 }
 
@@ -327,7 +330,7 @@ TEST_AROUND(a_template_that_is_wrong_is_refused, make_directory, remove_director
     write_file("tokenizer_config.json", "{\"chat_template\": \"a\\n{{ messages\"}");
     assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "tokenizer_config.json:2: "));
-    assert_int_equal(model_text_open(directory, &shape, "/nonexistent.jinja", &text, &error),
-                     STATUS_NOT_FOUND);
+    struct template_choice missing = {.chat_template = "/nonexistent.jinja"};
+    assert_int_equal(model_text_open(directory, &shape, &missing, &text, &error), STATUS_NOT_FOUND);
     assert_non_null(strstr(error.text, "/nonexistent.jinja"));
 }

@@ -57,7 +57,7 @@ static bool text_builder_is_ascii(const char *data, size_t count) {
     }
     for (; i < count; i++)
         all |= (uint8_t)data[i];
-    return (all & 0x8080808080808080u) == 0;
+    return (all & 0x8080808080808080u) == 0; /* no byte has its highest bit set */
 }
 
 bool text_builder_add(struct text_builder *builder, const char *data, size_t count,
