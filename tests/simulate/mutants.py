@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Are bugs found by the seeds? Plants each of tests/simulate/mutations/*.patch, alone, in a copy of the
 sources, and lives one seed after another until one breaks; those of mutations/hosts are for the seeds
-of fleets on hosts, those of mutations/managers for fleets whose manager starts and ends units, those of
-mutations/scaling for whole days of fleets that follow their load, and those of mutations/twin for the twin's. A patch that does not apply any more, or that no seed finds, fails.
+of fleets on hosts, those of mutations/managers for fleets whose manager starts and ends units, and
+those of mutations/twin for the twin's. A patch that does not apply any more, or that no seed finds, fails.
 
     mutants.py ROOT DIRECTORY [SEEDS [NAME...]]
 """
@@ -16,7 +16,6 @@ import sys
 
 TEST = "tests/simulate/world/test_fleet_world"
 TESTS = {"hosts": "tests/simulate/world/test_fleet_hosts", "managers": "tests/simulate/world/test_fleet_managers",
-         "scaling": "tests/simulate/scaling/test_scaled_world",
          "twin": "tests/simulate/simulator/test_simulator_seeds"}
 TIME_MAX = 900  # seconds; seeds take a tenth of one
 

@@ -4,31 +4,22 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "contract/record_unit.h"
+#include "simulate/kernel/fleet_dice.h"
 
 #define UNITS_MAX MANAGED_UNITS_MAX
 #define HOUR_NS 3.6e12
 #define REACTIVE_TARGET 0.8    /* share of a unit's capacity */
 #define REACTIVE_TOLERANCE 0.1 /* a ratio this near to 1 causes no change */
 #define REACTIVE_NS ((int64_t)15000000000)
-/* Before it shrinks, it takes the maximum over this time. */
-#define REACTIVE_DOWN_NS ((int64_t)300000000000)
-#define REACTIVE_LOOKS 20
+#define REACTIVE_LOOKS 20 /* it takes the maximum over so many intervals before it shrinks */
 #define DYNAMO_NS ((int64_t)180000000000)
-/* time within which a lost order is detected and repeated */
-#define ASTRAY_NS ((int64_t)60000000000)
-
-enum { DICE_NOISE, DICE_START, DICE_DEATH, DICE_MANAGER, DICE_BLIND, DICE_ACTION };
 
 struct scaled_unit {
     uint32_t number; /* 0: none */
     uint32_t role;
-    bool serves, drains, never, fails;
-    int64_t begun_ns, ready_ns, drained_ns;
-    /* since when the manager does not know the unit, or knows a wrong state of it; 0: its state is
-     * right */
-    int64_t astray_ns;
+    bool serves, drains;
+    int64_t ready_ns, drained_ns;
 };
 
 struct scaled_world {
@@ -37,10 +28,8 @@ struct scaled_world {
     int64_t now_ns;
     struct scaled_unit units[UNITS_MAX];
     uint32_t last_number;
-    void *memory; /* of the manager's current incarnation */
     struct fleet_manager *manager;
     struct machine machine;
-    int64_t blind_until_ns;
     double noise;                        /* factor on the load */
     double queue;                        /* waiting prompt tokens */
     double arrived, ended;               /* total requests */
@@ -55,9 +44,7 @@ struct scaled_world {
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
-    uint32_t wanted[SCALE_SIDES]; /* number of units that the manager wants */
-    int64_t wanted_ns;            /* since when */
-    uint32_t draws[8];
+    struct fleet_dice dice; /* for the noise */
 };
 
 const char *scaled_world_rule_name(enum scaled_rule rule) {
@@ -70,28 +57,10 @@ const char *scaled_world_rule_name(enum scaled_rule rule) {
     return names[rule];
 }
 
-static double scaled_world_draw(struct scaled_world *world, uint32_t dice) {
-    return random_uniform(world->options->seed, dice, world->draws[dice]++);
-}
-
-static void scaled_world_breach(struct scaled_world *world, const char *what) {
-    if (world->outcome->breach) return;
-    world->outcome->breach = what;
-    world->outcome->breach_ns = world->now_ns;
-}
-
-static bool faults_strike(const struct scaled_world *world) {
-    return world->now_ns < world->options->end_ns - world->options->calm_ns;
-}
-
 static double prompt_tokens(const struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     double times = options->prompts ? options->prompts(options->load, world->now_ns) : 1;
     return options->prompt_tokens * times;
-}
-
-static double per_tick(const struct scaled_world *world, double per_hour) {
-    return per_hour * (double)world->options->tick_ns / HOUR_NS;
 }
 
 /* ---- units ---- */
@@ -102,20 +71,25 @@ static struct scaled_unit *find(struct scaled_world *world, uint32_t number) {
     return NULL;
 }
 
-static uint32_t scaled_world_count_serving(const struct scaled_world *world, uint32_t side) {
+/* The number of units of a side that do not drain. */
+static uint32_t count_units(const struct scaled_world *world, uint32_t side, bool only_serving) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
         const struct scaled_unit *unit = &world->units[i];
-        count += unit->number && fleet_manager_side_of(unit->role) == side && unit->serves &&
-                 !unit->drains;
+        count += unit->number && fleet_manager_side_of(unit->role) == side && !unit->drains &&
+                 (unit->serves || !only_serving);
     }
     return count;
+}
+
+static uint32_t scaled_world_count_serving(const struct scaled_world *world, uint32_t side) {
+    return count_units(world, side, true);
 }
 
 static uint32_t scaled_world_count_nodes(const struct scaled_world *world) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++)
-        if (world->units[i].number && !world->units[i].never)
+        if (world->units[i].number)
             nodes += world->options->manager.rule.sides[fleet_manager_side_of(world->units[i].role)]
                          .unit_nodes;
     return nodes;
@@ -140,37 +114,22 @@ static double scaled_world_requests_of(const struct scaled_world *world,
 }
 
 static struct scaled_unit *start(struct scaled_world *world, uint32_t number, uint32_t role) {
-    const struct scaled_options *options = world->options;
     struct scaled_unit *unit = NULL;
     for (uint32_t i = 0; i < UNITS_MAX && !unit; i++)
         if (!world->units[i].number) unit = &world->units[i];
-    check(unit);
-    bool strikes = faults_strike(world);
-    *unit = (struct scaled_unit){
-        .number = number,
-        .role = role,
-        .begun_ns = world->now_ns,
-        .ready_ns = world->now_ns + options->manager.rule.start_ns,
-        .fails = strikes && scaled_world_draw(world, DICE_START) < options->faults.start_fails,
-        .never = strikes && scaled_world_draw(world, DICE_START) < options->faults.never_comes,
-    };
+    check(unit && number > world->last_number);
+    *unit = (struct scaled_unit){.number = number,
+                                 .role = role,
+                                 .ready_ns = world->now_ns + world->options->manager.rule.start_ns};
+    world->last_number = number;
     world->outcome->starts++;
     return unit;
 }
 
 static void advance_units(struct scaled_world *world) {
-    const struct scaled_faults *faults = &world->options->faults;
-    for (uint32_t i = 0; i < UNITS_MAX; i++) {
-        struct scaled_unit *unit = &world->units[i];
-        if (!unit->number || unit->never) continue;
-        if (!unit->serves && world->now_ns >= unit->ready_ns) {
-            unit->serves = !unit->fails;
-            if (unit->fails) *unit = (struct scaled_unit){0};
-        } else if (unit->serves && faults->dies_per_hour > 0 && faults_strike(world) &&
-                   scaled_world_draw(world, DICE_DEATH) < per_tick(world, faults->dies_per_hour)) {
-            *unit = (struct scaled_unit){0};
-        }
-    }
+    for (uint32_t i = 0; i < UNITS_MAX; i++)
+        world->units[i].serves |=
+            world->units[i].number && world->now_ns >= world->units[i].ready_ns;
 }
 
 /* ---- load ---- */
@@ -180,7 +139,7 @@ static double wander(struct scaled_world *world) {
     if (options->noise <= 0) return 1;
     double kept = exp(-(double)options->tick_ns / (double)options->noise_ns), sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += scaled_world_draw(world, DICE_NOISE); /* the sum of 12 has mean 6 and deviation 1 */
+        sum += fleet_dice_draw(&world->dice); /* the sum of 12 has mean 6 and deviation 1 */
     world->noise = kept * world->noise + sqrt(1 - kept * kept) * (sum - 6) * options->noise;
     return exp(world->noise - options->noise * options->noise / 2);
 }
@@ -222,17 +181,6 @@ static void flow(struct scaled_world *world, double rate) {
 
 /* ---- the product's manager ---- */
 
-static enum status begin_manager(struct scaled_world *world) {
-    struct fleet_manager_options options = world->options->manager;
-    struct arena arena;
-    options.first_number = world->last_number + 1;
-    arena_over(&arena, world->memory, fleet_manager_bytes());
-    enum status status = fleet_manager_create(&arena, &options, &world->manager);
-    if (!status) world->machine = fleet_manager_machine(world->manager);
-    world->outcome->manager_lives++;
-    return status;
-}
-
 static void scaled_world_give(struct scaled_world *world, const void *record) {
     check(record_valid(record, ((const struct record *)record)->bytes));
     enum status status = world->machine.receive(world->machine.self, record, world->now_ns);
@@ -250,7 +198,6 @@ static void scaled_world_notify_units(struct scaled_world *world, double rate) {
             .role = unit->role,
             .observed_state = unit->drains   ? FLEET_UNIT_DRAINING
                               : unit->serves ? FLEET_UNIT_SERVING
-                              : unit->never  ? FLEET_UNIT_QUEUED
                                              : FLEET_UNIT_STARTING,
             .requests = (uint32_t)ceil(scaled_world_requests_of(world, unit, rate) - 1e-6)};
         record_set_head(&record, RECORD_FLEET_UNIT);
@@ -282,36 +229,19 @@ static void scaled_world_report_load(struct scaled_world *world) {
     scaled_world_give(world, &load);
 }
 
-static void end(struct scaled_world *world, struct scaled_unit *unit, bool at_once, double rate) {
-    if (!at_once && scaled_world_requests_of(world, unit, rate) > 1)
-        scaled_world_breach(world, "a unit was stopped that had requests");
-    if (at_once && unit->serves && !unit->drains)
-        scaled_world_breach(world, "a unit was ended at once that served");
-    world->outcome->kills += at_once && unit->serves;
-    *unit = (struct scaled_unit){0};
-}
-
 static void scaled_world_drain(struct scaled_world *world, struct scaled_unit *unit) {
-    uint32_t side = fleet_manager_side_of(unit->role);
-    if (unit->serves && !unit->drains && scaled_world_count_serving(world, side) <= 1 &&
-        faults_strike(world) && world->options->faults.dies_per_hour <= 0)
-        scaled_world_breach(world, "the last unit of a role was drained");
     unit->drains = true;
     unit->drained_ns = world->now_ns;
-    world->outcome->drains++;
 }
 
 static void scaled_world_perform(struct scaled_world *world,
-                                 const struct record_fleet_action *action, double rate) {
+                                 const struct record_fleet_action *action) {
     struct scaled_unit *unit = find(world, action->number);
     if (action->act == FLEET_ACT_START) {
-        if (action->number <= world->last_number)
-            scaled_world_breach(world, "a number was given twice");
-        world->last_number = action->number;
         start(world, action->number, action->role);
         return;
     }
-    if (!unit) return; /* the unit has died */
+    if (!unit) return; /* it has ended */
     switch ((enum fleet_act)action->act) {
     case FLEET_ACT_DRAIN:
         if (unit->serves && !unit->drains) scaled_world_drain(world, unit);
@@ -320,15 +250,11 @@ static void scaled_world_perform(struct scaled_world *world,
         unit->drains = false;
         return;
     case FLEET_ACT_ROLE:
-        if (unit->serves && !unit->drains && unit->role != action->role &&
-            scaled_world_count_serving(world, fleet_manager_side_of(unit->role)) <= 1 &&
-            world->options->faults.dies_per_hour <= 0)
-            scaled_world_breach(world, "the last unit of a role changed it");
         unit->role = action->role;
         return;
     case FLEET_ACT_STOP:
     case FLEET_ACT_KILL:
-        end(world, unit, action->act == FLEET_ACT_KILL, rate);
+        *unit = (struct scaled_unit){0};
         return;
     case FLEET_ACT_START:
     case FLEET_ACT_COUNT:
@@ -336,78 +262,21 @@ static void scaled_world_perform(struct scaled_world *world,
     }
 }
 
-/* Executes the orders of the manager. Orders that are not executed yet are lost when it dies. */
-static void scaled_world_obey(struct scaled_world *world, double rate) {
-    const struct scaled_faults *faults = &world->options->faults;
+/* Executes the orders of the manager. */
+static void scaled_world_obey(struct scaled_world *world) {
     const struct record *record = NULL;
     while ((record = machine_outbox_next(world->machine.outbox, record))) {
-        const struct record_fleet_action *action = (const struct record_fleet_action *)record;
         check(record_valid(record, record->bytes));
-        bool is_lost = action->act != FLEET_ACT_START && faults->action_lost > 0 &&
-                       faults_strike(world) &&
-                       scaled_world_draw(world, DICE_ACTION) < faults->action_lost;
-        if (!is_lost) scaled_world_perform(world, action, rate);
+        scaled_world_perform(world, (const struct record_fleet_action *)record);
     }
     machine_outbox_clear(world->machine.outbox);
 }
 
-/* Detects states that must not last: an unknown unit, a lost order to drain, or a start that never
- * ends. */
-static const char *find_astray(const struct scaled_world *world, const struct scaled_unit *unit,
-                               const struct managed_unit *known, int64_t *bound_ns_out) {
-    *bound_ns_out = ASTRAY_NS;
-    if (!known) return "a unit runs that its manager does not know";
-    if (known->state == MANAGED_DRAINING && unit->serves && !unit->drains)
-        return "a unit was to drain, and the order was not repeated";
-    *bound_ns_out += world->options->manager.start_ns_max;
-    return unit->never ? "a start that never comes is waited for" : NULL;
-}
-
-static void look_for_astray(struct scaled_world *world) {
-    struct managed_unit units[MANAGED_UNITS_MAX];
-    uint32_t count = fleet_manager_units(world->manager, units);
-    for (uint32_t i = 0; i < UNITS_MAX; i++) {
-        struct scaled_unit *unit = &world->units[i];
-        const struct managed_unit *known = NULL;
-        int64_t bound_ns;
-        if (!unit->number) continue;
-        for (uint32_t k = 0; k < count && !known; k++)
-            if (units[k].number == unit->number) known = &units[k];
-        const char *what = find_astray(world, unit, known, &bound_ns);
-        unit->astray_ns = what ? unit->astray_ns + world->options->tick_ns : 0;
-        if (unit->astray_ns > bound_ns) scaled_world_breach(world, what);
-    }
-}
-
-static void note_wanted(struct scaled_world *world) {
-    struct fleet_outlook outlook = fleet_manager_outlook(world->manager);
-    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        if (outlook.wanted[side] != world->wanted[side]) world->wanted_ns = world->now_ns;
-        world->wanted[side] = outlook.wanted[side];
-    }
-}
-
-static enum status manage(struct scaled_world *world, double rate) {
-    const struct scaled_faults *faults = &world->options->faults;
-    if (faults_strike(world) && faults->manager_dies_per_hour > 0 &&
-        scaled_world_draw(world, DICE_MANAGER) < per_tick(world, faults->manager_dies_per_hour)) {
-        enum status status = begin_manager(world);
-        if (status) return status;
-        for (uint32_t i = 0; i < UNITS_MAX; i++)
-            world->units[i].astray_ns = 0;
-    }
-    if (faults_strike(world) && faults->blind_per_hour > 0 &&
-        scaled_world_draw(world, DICE_BLIND) < per_tick(world, faults->blind_per_hour))
-        world->blind_until_ns = world->now_ns + faults->blind_ns;
-    if (world->now_ns >= world->blind_until_ns) {
-        scaled_world_notify_units(world, rate);
-        scaled_world_report_load(world);
-    }
+static void manage(struct scaled_world *world, double rate) {
+    scaled_world_notify_units(world, rate);
+    scaled_world_report_load(world);
     world->machine.step(world->machine.self, world->now_ns);
-    scaled_world_obey(world, rate);
-    if (world->now_ns >= world->blind_until_ns) look_for_astray(world);
-    note_wanted(world);
-    return STATUS_OK;
+    scaled_world_obey(world);
 }
 
 /* ---- simpler rules ---- */
@@ -420,12 +289,10 @@ static uint32_t units_for(const struct scale_rule_side *side, double rate, doubl
 
 static void set_units(struct scaled_world *world, uint32_t side, uint32_t wanted, bool at_once,
                       double rate) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < UNITS_MAX; i++)
-        count += world->units[i].number && !world->units[i].drains &&
-                 fleet_manager_side_of(world->units[i].role) == side;
+    uint32_t count = count_units(world, side, false);
     for (; count < wanted; count++) {
-        struct scaled_unit *unit = start(world, ++world->last_number, fleet_manager_role_of(side));
+        struct scaled_unit *unit =
+            start(world, world->last_number + 1, fleet_manager_role_of(side));
         if (at_once) unit->ready_ns = world->now_ns;
     }
     for (uint32_t i = UNITS_MAX; i-- > 0 && count > wanted;) {
@@ -515,10 +382,7 @@ static void follow_rule(struct scaled_world *world, double rate) {
 static void note_reversals(struct scaled_world *world) {
     struct scaled_outcome *outcome = world->outcome;
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < UNITS_MAX; i++)
-            count += world->units[i].number && !world->units[i].drains &&
-                     fleet_manager_side_of(world->units[i].role) == side;
+        uint32_t count = count_units(world, side, false);
         int direction = (count > world->before[side]) - (count < world->before[side]);
         world->before[side] = count;
         if (!direction) continue;
@@ -529,33 +393,11 @@ static void note_reversals(struct scaled_world *world) {
     }
 }
 
-static void check_promise(struct scaled_world *world, uint32_t nodes) {
-    const struct scaled_options *options = world->options;
-    int64_t within_ns = world->now_ns % options->manager.calendar.period_ns;
-    bool holds = within_ns >= options->promise.from_ns + options->tick_ns &&
-                 within_ns < options->promise.until_ns;
-    if (holds && nodes + options->promise.nodes > options->manager.nodes)
-        scaled_world_breach(world, "promised nodes were not given");
-}
-
-/* Checks the final state, if nothing has failed for a while and the wanted units had enough time to
- * start. */
-static void check_end(struct scaled_world *world) {
-    const struct scaled_options *options = world->options;
-    if (!options->calm_ns || options->rule != SCALED_MANAGER) return;
-    if (world->now_ns - world->wanted_ns < options->manager.start_ns_max) return;
-    for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        if (scaled_world_count_serving(world, side) != world->wanted[side])
-            scaled_world_breach(world,
-                                "the fleet is not what its manager wants, though nothing failed");
-}
-
 static void scaled_world_count(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     struct scaled_outcome *outcome = world->outcome;
     uint32_t nodes = scaled_world_count_nodes(world);
     int64_t period_ns = options->manager.calendar.period_ns;
-    check_promise(world, nodes);
     if (world->now_ns < options->measure_ns) return;
     outcome->node_hours += nodes * (double)options->tick_ns / HOUR_NS;
     if (nodes > outcome->nodes_max) outcome->nodes_max = nodes;
@@ -575,15 +417,18 @@ enum status scaled_world_run(struct arena *arena, const struct scaled_options *o
     *outcome_out = (struct scaled_outcome){.windows = 0};
     world->options = options;
     world->outcome = outcome_out;
-    world->memory = arena_take(arena, fleet_manager_bytes());
-    if (!world->memory) return STATUS_NO_MEMORY;
-    enum status status = begin_manager(world);
-    for (world->now_ns = options->begin_ns; world->now_ns < options->end_ns && !status;
+    world->dice = (struct fleet_dice){.seed = options->seed};
+    struct fleet_manager_options manager = options->manager;
+    manager.first_number = 1;
+    enum status status = fleet_manager_create(arena, &manager, &world->manager);
+    if (status) return status;
+    world->machine = fleet_manager_machine(world->manager);
+    for (world->now_ns = options->begin_ns; world->now_ns < options->end_ns;
          world->now_ns += options->tick_ns) {
         double rate = options->arrivals(options->load, world->now_ns) * wander(world);
         advance_units(world);
         if (options->rule == SCALED_MANAGER)
-            status = manage(world, rate);
+            manage(world, rate);
         else
             follow_rule(world, rate);
         if (options->rule != SCALED_MANAGER && options->rule != SCALED_REACTIVE)
@@ -592,8 +437,7 @@ enum status scaled_world_run(struct arena *arena, const struct scaled_options *o
         note_reversals(world);
         scaled_world_count(world);
     }
-    check_end(world);
     double hours = (double)(options->end_ns - options->measure_ns) / HOUR_NS;
     outcome_out->nodes_mean = outcome_out->node_hours / hours;
-    return status;
+    return STATUS_OK;
 }

@@ -9,9 +9,8 @@
  *   TPOT is missed in a window in which answers need more tokens a second than the serving decode
  *   units can make within the limit
  *
- * Launches and observations fail as configured: starts fail or never end, units die, the manager is
- * killed and restarted, observations fail, actions are lost. Invariants are checked at all times; a
- * breach is a text.
+ * Nothing fails here. The faults of managers, launchers and units, and the invariants of a manager's
+ * decisions, are in simulate/world/fleet_managers.h.
  */
 #pragma once
 
@@ -29,16 +28,6 @@ enum scaled_rule {
 
 const char *scaled_world_rule_name(enum scaled_rule rule);
 
-struct scaled_faults {    /* zeros: none */
-    double start_fails;   /* share of starts that fail before they serve */
-    double never_comes;   /* share of starts that stay queued forever */
-    double dies_per_hour; /* for each serving unit */
-    double manager_dies_per_hour;
-    double blind_per_hour; /* how often nothing can be observed, */
-    int64_t blind_ns;      /* and for how long */
-    double action_lost;    /* share of actions that are never executed */
-};
-
 struct scaled_options {
     struct fleet_manager_options manager;
     enum scaled_rule rule;
@@ -55,16 +44,6 @@ struct scaled_options {
     int64_t measure_ns; /* start of counting, */
     int64_t end_ns;     /* end of the run */
     uint64_t seed;
-    struct scaled_faults faults;
-    /* No faults occur during this time before the end. If > 0, all invariants of a healthy fleet
-     * are checked then. */
-    int64_t calm_ns;
-    /* A promise of the manager's calendar that must be kept, from from_ns until until_ns of each
-     * day. */
-    struct {
-        int64_t from_ns, until_ns;
-        uint32_t nodes;
-    } promise;
 };
 
 struct scaled_outcome {
@@ -72,12 +51,9 @@ struct scaled_outcome {
     double node_hours;
     double nodes_mean;
     uint32_t nodes_max;
-    uint64_t starts, drains, kills;
+    uint64_t starts;
     uint64_t reversals; /* growth after shrinking, or the reverse, on the side with more of them */
-    uint64_t manager_lives;
     uint32_t hour_nodes[24]; /* in the middle of each hour of the last day */
-    const char *breach;      /* NULL: all invariants held */
-    int64_t breach_ns;
 };
 
 /* Arena bytes for one run. */

@@ -6,51 +6,11 @@
 
 #include "simulate/scaling/scaled_bound.h"
 #include "test_case.h"
-
-#define S ((int64_t)1000000000)
-#define HOUR (3600 * S)
-#define DAY (24 * HOUR)
-
-static double arrivals(const void *load, int64_t at_ns) {
-    return *(const double *)load * (at_ns % DAY < 12 * HOUR ? 1 : 2);
-}
-
-/* Two hours around noon, of which the first wants 4 + 4 units and the second 8 + 8; windows of 20 s. */
-static struct scaled_options options_of(const double *load, double noise) {
-    struct scale_rule_side side = {
-        .unit_rate = 1000, .unit_nodes = 1, .least = 1, .most = 12, .group = 1};
-    return (struct scaled_options){
-        .manager = {.rule = {.sides = {side, side},
-                             .give_back = 0.05,
-                             .rest_ns = HOUR / 2,
-                             .start_ns = 300 * S},
-                    .calendar = {.period_ns = DAY, .price = 1},
-                    .nodes = 40,
-                    .ttft_limit_ns = 2 * S,
-                    .tpot_limit_ns = S / 20,
-                    .missed_share = 0.01,
-                    .decide_ns = 20 * S,
-                    .drain_ns_max = 300 * S,
-                    .start_ns_max = 1200 * S,
-                    .starts_at_once = 40},
-        .rule = SCALED_MANAGER,
-        .arrivals = arrivals,
-        .load = load,
-        .prompt_tokens = 1000,
-        .answer_tokens = 1000,
-        .noise = noise,
-        .noise_ns = 300 * S,
-        .tick_ns = 20 * S,
-        .begin_ns = DAY + 2 * HOUR,
-        .measure_ns = DAY + 11 * HOUR,
-        .end_ns = DAY + 13 * HOUR,
-        .seed = 1,
-    };
-}
+#include "two_hours.h"
 
 static double bound_of(double noise, double missed_share, double turns) {
     const double load = 3.9;
-    struct scaled_options options = options_of(&load, noise);
+    struct scaled_options options = two_hours(&load, noise);
     struct arena arena;
     double nodes;
     void *memory = malloc(scaled_bound_bytes());
@@ -78,14 +38,8 @@ TEST(noise_costs_nodes_turns_cost_more_and_misses_fewer) {
 TEST(no_rule_that_was_lived_is_below_it) {
     const double load = 3.9;
     for (double noise = 0.03; noise < 0.1; noise += 0.05) {
-        struct scaled_options options = options_of(&load, noise);
-        struct scaled_outcome outcome;
-        struct arena arena;
-        void *memory = malloc(scaled_world_bytes());
-        assert_non_null(memory);
-        arena_over(&arena, memory, scaled_world_bytes());
-        assert_int_equal(scaled_world_run(&arena, &options, &outcome), STATUS_OK);
-        free(memory);
+        struct scaled_options options = two_hours(&load, noise);
+        struct scaled_outcome outcome = two_hours_run(&options);
         double share = (double)outcome.missed_windows / (double)outcome.windows;
         double reversals = (double)outcome.reversals;
         assert_true(outcome.nodes_mean > bound_of(noise, share > 0.01 ? share : 0.01, reversals));
