@@ -2,22 +2,15 @@
 #include "compute/exchange/job_rendezvous.h"
 
 #include "base/check.h"
-#include "base/limits.h"
+#include "base/rank_epochs.h"
 
 #include <stdlib.h>
 
 struct job_members {
-    uint32_t ranks, epoch;
-    uint32_t come, gone; /* ranks that have joined this epoch; ranks that are gone */
-    bool has_met;        /* MEMBERS was sent once */
-    bool is_reported;    /* MEMBERS of this epoch was sent */
-    bool has_change;     /* a GONE or BACK that was not sent yet: */
-    struct job_frame change;
-    struct members_place {
-        struct bytes
-            place; /* the rank's struct job_address and what follows; no bytes: it has not joined this epoch */
-        bool gone;
-    } * list; /* [ranks] */
+    struct rank_epochs epochs;
+    struct job_frame change; /* GONE or BACK, while it is sent */
+    /* [ranks] of a rank that has joined the epoch: its struct job_address and what follows */
+    struct bytes *places;
     char *frame;
 };
 
@@ -87,94 +80,71 @@ bool job_rendezvous_frame_address(struct bytes frame, size_t *at, const char **h
 enum status job_rendezvous_members_open(uint32_t ranks, struct job_members **members_out,
                                         struct error *error) {
     struct job_members *members = calloc(1, sizeof *members);
-    check(ranks > 0 && ranks <= LIMIT_RANKS);
-    if (members) members->list = calloc(ranks, sizeof *members->list);
-    if (!members || !members->list) {
+    if (members) members->places = calloc(ranks, sizeof *members->places);
+    if (!members || !members->places) {
         free(members);
         return error_set(error, STATUS_NO_MEMORY, "no memory for %u ranks to meet", ranks);
     }
-    members->ranks = ranks;
+    rank_epochs_open(&members->epochs, ranks);
     *members_out = members;
     return STATUS_OK;
 }
 
-static void forget_place(struct members_place *it) {
-    free((void *)(uintptr_t)it->place.data);
-    it->place = (struct bytes){NULL, 0};
+/* Forgets the addresses of an epoch. */
+static void forget_places(struct job_members *members) {
+    for (uint32_t rank = 0; rank < members->epochs.ranks; rank++) {
+        free((void *)(uintptr_t)members->places[rank].data);
+        members->places[rank] = (struct bytes){NULL, 0};
+    }
 }
 
 void job_rendezvous_members_close(struct job_members *members) {
     if (!members) return;
-    for (uint32_t rank = 0; rank < members->ranks; rank++)
-        forget_place(&members->list[rank]);
-    free(members->list);
+    forget_places(members);
+    free(members->places);
     free(members->frame);
     free(members);
-}
-
-/* Begins an epoch, which all ranks must join. */
-static void begin_epoch(struct job_members *members, enum job_frame_kind kind, uint32_t rank) {
-    bool gone = kind == JOB_FRAME_GONE;
-    members->list[rank].gone = gone;
-    members->gone += gone ? 1 : UINT32_MAX;
-    members->epoch++;
-    members->come = 0;
-    members->is_reported = false;
-    for (uint32_t i = 0; i < members->ranks; i++)
-        forget_place(&members->list[i]);
-    members->change = job_rendezvous_frame_head(kind, rank, members->epoch, 0);
-    members->has_change = true;
-}
-
-static bool keep_place(struct job_members *members, const struct job_frame *head,
-                       const char *from) {
-    char *place = malloc(head->bytes);
-    if (!place) return false;
-    memcpy(place, from, head->bytes);
-    members->list[head->rank].place = (struct bytes){place, head->bytes};
-    members->come++;
-    return true;
 }
 
 bool job_rendezvous_members_add(struct job_members *members, struct bytes here) {
     struct bytes address;
     const char *host;
     size_t bytes, at = 0;
-    if (!job_rendezvous_frame_measure(here, members->ranks, &bytes) || bytes == 0 ||
+    if (!job_rendezvous_frame_measure(here, members->epochs.ranks, &bytes) || bytes == 0 ||
         bytes != here.count)
         return false;
     const struct job_frame head = job_rendezvous_head_of(here);
     if (head.kind != JOB_FRAME_JOIN || !job_rendezvous_frame_address(here, &at, &host, &address) ||
-        at != here.count || address.count == 0 || head.epoch > members->epoch)
+        at != here.count || address.count == 0)
         return false;
-    if (members->list[head.rank].gone) {
-        if (!members->has_met) return false;
-        begin_epoch(members, JOB_FRAME_BACK, head.rank);
-        return true; /* it sends JOIN for the new epoch, as the others do */
-    }
-    if (head.epoch < members->epoch) return true;
-    if (members->list[head.rank].place.count) return false;
-    return keep_place(members, &head, here.data + sizeof head);
+    enum rank_epochs_join joined = rank_epochs_join(&members->epochs, head.rank, head.epoch);
+    if (joined == RANK_EPOCHS_RETURNED) forget_places(members);
+    if (joined != RANK_EPOCHS_JOINED) return joined != RANK_EPOCHS_REFUSED;
+    char *place = malloc(head.bytes);
+    check(place); /* some kilobytes */
+    memcpy(place, here.data + sizeof head, head.bytes);
+    members->places[head.rank] = (struct bytes){place, head.bytes};
+    return true;
 }
 
 void job_rendezvous_members_leave(struct job_members *members, uint32_t rank) {
-    check(rank < members->ranks);
-    if (!members->list[rank].gone) begin_epoch(members, JOB_FRAME_GONE, rank);
+    if (rank_epochs_leave(&members->epochs, rank)) forget_places(members);
 }
 
 static struct bytes make_frame(struct job_members *members) {
     static const struct job_address absent;
-    size_t bytes = members->gone * sizeof absent;
-    for (uint32_t rank = 0; rank < members->ranks; rank++)
-        bytes += members->list[rank].place.count;
+    const uint32_t ranks = members->epochs.ranks;
+    size_t bytes = members->epochs.gone_count * sizeof absent;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        bytes += members->places[rank].count;
     const struct job_frame head =
-        job_rendezvous_frame_head(JOB_FRAME_MEMBERS, members->ranks, members->epoch, bytes);
+        job_rendezvous_frame_head(JOB_FRAME_MEMBERS, ranks, members->epochs.epoch, bytes);
     char *at = members->frame = realloc(members->frame, sizeof head + bytes);
     check(at); /* at most a few MiB */
     memcpy(at, &head, sizeof head);
     at += sizeof head;
-    for (uint32_t rank = 0; rank < members->ranks; rank++) {
-        struct bytes place = members->list[rank].place;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct bytes place = members->places[rank];
         if (!place.count) place = (struct bytes){(const char *)&absent, sizeof absent};
         memcpy(at, place.data, place.count);
         at += place.count;
@@ -183,26 +153,25 @@ static struct bytes make_frame(struct job_members *members) {
 }
 
 struct bytes job_rendezvous_members_next(struct job_members *members) {
-    if (members->has_change) {
-        members->has_change = false;
-        return (struct bytes){(const char *)&members->change, sizeof members->change};
-    }
-    bool is_start = !members->has_met && members->gone;
-    if (members->is_reported || is_start || members->come + members->gone < members->ranks)
-        return (struct bytes){NULL, 0};
-    members->is_reported = members->has_met = true;
-    return make_frame(members);
+    uint32_t rank;
+    enum rank_epochs_message message = rank_epochs_next(&members->epochs, &rank);
+    if (message == RANK_EPOCHS_NONE) return (struct bytes){NULL, 0};
+    if (message == RANK_EPOCHS_MET) return make_frame(members);
+    members->change =
+        job_rendezvous_frame_head(message == RANK_EPOCHS_GONE ? JOB_FRAME_GONE : JOB_FRAME_BACK,
+                                  rank, members->epochs.epoch, 0);
+    return (struct bytes){(const char *)&members->change, sizeof members->change};
 }
 
 uint32_t job_rendezvous_members_epoch(const struct job_members *members) {
-    return members->epoch;
+    return members->epochs.epoch;
 }
 
 bool job_rendezvous_members_is_alive(const struct job_members *members, uint32_t rank) {
-    check(rank < members->ranks);
-    return !members->list[rank].gone;
+    check(rank < members->epochs.ranks);
+    return !members->epochs.gone[rank];
 }
 
 bool job_rendezvous_members_has_met(const struct job_members *members) {
-    return members->has_met;
+    return members->epochs.has_met;
 }

@@ -8,10 +8,9 @@
  *                      GONE     a rank has ended: a new epoch begins
  *                      BACK     a rank has come back: a new epoch begins
  *
- * An epoch is a period in which the set of living ranks does not change; epoch 0 has all ranks. Every
- * rank receives the epochs in the same order. On a new epoch a rank drops its work, opens a new UCX
- * worker and sends JOIN; a JOIN of an earlier epoch is ignored. So no message of one epoch arrives in
- * another. A rank that comes back sends JOIN as at the start.
+ * base/rank_epochs.h has the epochs. Every rank receives them in the same order. On a new epoch a rank
+ * drops its work, opens a new UCX worker and sends JOIN; a JOIN of an earlier epoch is ignored. So no
+ * message of one epoch arrives in another. A rank that comes back sends JOIN as at the start.
  *
  * One launcher keeps the members of the job. If it has only a part of the ranks, the other launchers
  * forward JOIN to it, and its messages back. All hosts have the same byte order and layout, so frames
@@ -82,7 +81,7 @@ struct job_members;
 enum status job_rendezvous_members_open(uint32_t ranks, struct job_members **members_out,
                                         struct error *error) MUST_USE;
 void job_rendezvous_members_close(struct job_members *members);
-/* Adds a complete JOIN. False: it is malformed, the rank has already joined, or memory is out. */
+/* Adds a complete JOIN. False: it is malformed, or base/rank_epochs.h refuses it. */
 bool job_rendezvous_members_add(struct job_members *members, struct bytes here);
 /* Marks a rank as ended. Does nothing if it is marked already. */
 void job_rendezvous_members_leave(struct job_members *members, uint32_t rank);

@@ -17,6 +17,7 @@
 #define GOES_ON_NS (10 * FLEET_SECOND) /* limit until the living ranks continue */
 #define CHECKS_NS (30 * FLEET_SECOND)  /* limit until hosts respond, and between two starts */
 #define ENDS_NS (5 * FLEET_SECOND)     /* limit until killed ranks are gone */
+#define FRAMES_BYTES ((size_t)2 << 20) /* frames in transit */
 
 /* ---- the network ---- */
 
@@ -37,19 +38,9 @@ static bool is_up(const struct fleet_frame *frame) {
     return frame->kind >= FRAME_FACTS;
 }
 
-/* Inserts the frame by arrival. Frames with equal times stay in the order of sending. */
-static void put(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
-    uint32_t at = hosts->frame_count;
-    check(hosts->frame_count < FLEET_FRAMES_MAX);
-    for (; at; at--) {
-        const struct fleet_frame *before = &hosts->frames[at - 1];
-        if (before->due_ns < frame->due_ns ||
-            (before->due_ns == frame->due_ns && before->sent < frame->sent))
-            break;
-        hosts->frames[at] = *before;
-    }
-    hosts->frames[at] = *frame;
-    hosts->frame_count++;
+static void put(struct fleet_hosts *hosts, struct fleet_frame frame, int64_t due_ns) {
+    frame.record.bytes = sizeof frame;
+    post_send(&hosts->frames, due_ns, frame.link, &frame.record);
 }
 
 void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns) {
@@ -58,30 +49,35 @@ void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *ou
     uint32_t other = hosts->supervisors[frame.unit].place;
     bool slow = hosts->machines[machine].slow_ns > world->now_ns ||
                 hosts->machines[other].slow_ns > world->now_ns;
-    frame.due_ns = world->now_ns + fleet_dice_time(&hosts->dice, FLEET_MS / 10,
-                                                   slow ? FLEET_SECOND / 2 : 3 * FLEET_MS);
-    if (frame.due_ns < *out_ns) frame.due_ns = *out_ns;
-    *out_ns = frame.due_ns;
-    frame.sent = ++hosts->sent;
-    put(hosts, &frame);
+    int64_t due_ns = world->now_ns + fleet_dice_time(&hosts->dice, FLEET_MS / 10,
+                                                     slow ? FLEET_SECOND / 2 : 3 * FLEET_MS);
+    if (*out_ns < due_ns) *out_ns = due_ns;
+    put(hosts, frame, *out_ns);
 }
 
-struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
+struct fleet_agent *fleet_hosts_agent_of(const struct fleet_hosts *hosts,
                                          const struct fleet_frame *frame) {
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
-        struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
-        if (agent->alive && agent->link == frame->link) return agent;
+        const struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
+        if (agent->alive && agent->link == frame->link)
+            return (struct fleet_agent *)(uintptr_t)agent;
     }
     return NULL;
 }
 
-/* The time at which the frame can be received, or the current time if that has passed. */
-static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
-    struct fleet_hosts *hosts = &world->hosts;
+static bool is_lost(const struct fleet_hosts *hosts, const struct fleet_frame *frame) {
+    return frame->link <= hosts->broken[frame->unit][frame->part] && !frame->is_notice;
+}
+
+/* The time until which a frame that has arrived cannot be received. It is the same for all frames of
+ * a link in one direction, so they keep their order. */
+static int64_t held_ns(const struct world *world, const struct fleet_frame *frame) {
+    const struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
     uint32_t machine = hosts->machine_of[frame->unit][frame->part];
     int64_t cut_ns = fleet_hosts_cut_ns(world, machine, supervisor->place);
     const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, frame);
+    if (is_lost(hosts, frame)) return 0;
     if (cut_ns) return cut_ns;
     if (is_up(frame)) return supervisor->stopped_ns;
     return agent ? agent->stopped_ns : 0;
@@ -90,33 +86,50 @@ static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
 /* Handles a connection to a host that is down: it gets no response, or the network reports the
  * failure. */
 static void refuse(struct world *world, const struct fleet_frame *frame) {
-    struct fleet_frame lost = {.kind = FRAME_LOST,
-                               .unit = frame->unit,
-                               .part = frame->part,
-                               .link = frame->link,
-                               .sent = ++world->hosts.sent};
-    if (frame->kind != FRAME_CONNECT || !fleet_dice_below(&world->hosts.dice, 4)) return;
-    lost.due_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, 0, 3 * FLEET_SECOND);
-    put(&world->hosts, &lost);
+    struct fleet_dice *dice = &world->hosts.dice;
+    const struct fleet_frame lost = {
+        .kind = FRAME_LOST, .unit = frame->unit, .part = frame->part, .link = frame->link};
+    if (frame->kind != FRAME_CONNECT || !fleet_dice_below(dice, 4)) return;
+    put(&world->hosts, lost, world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND));
+}
+
+/* The frame at an offset, which moves to the next frame if this one cannot be received. Returns NULL
+ * after the last frame that has arrived. */
+static const struct fleet_frame *next_frame(const struct world *world, size_t *at_io,
+                                            int64_t *held_ns_out) {
+    const struct post_message *message = post_at(&world->hosts.frames, *at_io);
+    if (!message || message->due_ns > world->now_ns) return NULL;
+    const struct fleet_frame *frame = (const void *)&message->record;
+    *held_ns_out = held_ns(world, frame);
+    if (*held_ns_out > world->now_ns) *at_io += message->bytes;
+    return frame;
 }
 
 static void fleet_hosts_deliver(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
-    while (hosts->frame_count && hosts->frames[0].due_ns <= world->now_ns) {
-        struct fleet_frame frame = hosts->frames[0];
-        int64_t due_ns = taken_ns(world, &frame);
-        memmove(hosts->frames, hosts->frames + 1, --hosts->frame_count * sizeof *hosts->frames);
-        if (frame.link <= hosts->broken[frame.unit][frame.part] && !frame.is_notice) {
-            continue; /* the frame is lost */
-        } else if (due_ns > world->now_ns) {
-            frame.due_ns = due_ns;
-            put(hosts, &frame);
-        } else if (is_up(&frame) || hosts->machines[hosts->machine_of[frame.unit][frame.part]].up) {
+    const struct fleet_frame *next;
+    size_t at = 0;
+    int64_t until_ns;
+    while ((next = next_frame(world, &at, &until_ns))) {
+        const struct fleet_frame frame = *next;
+        if (until_ns > world->now_ns) continue;
+        post_drop(&hosts->frames, at);
+        if (is_lost(hosts, &frame)) continue;
+        if (is_up(&frame) || hosts->machines[hosts->machine_of[frame.unit][frame.part]].up)
             fleet_links_take(world, &frame);
-        } else {
+        else
             refuse(world, &frame);
-        }
     }
+}
+
+/* The time at which the next frame can be received. */
+static int64_t frame_wake_ns(const struct world *world) {
+    int64_t wake_ns = MACHINE_NEVER, until_ns;
+    size_t at = 0;
+    while (next_frame(world, &at, &until_ns) && until_ns > world->now_ns)
+        wake_ns = min_i64(wake_ns, until_ns);
+    const struct post_message *next = post_at(&world->hosts.frames, at);
+    return next ? min_i64(wake_ns, next->due_ns) : wake_ns;
 }
 
 /* ---- faults ---- */
@@ -321,16 +334,11 @@ static const struct fault_kind faults[] = {
     {45000, fill_memory},     {45000, delay_answers},
     {60000, fail_starts}};
 
-/* Delivers the held frames in the order of sending. */
+/* Lets all frames in transit arrive. */
 static void let_all_through(struct world *world) {
-    struct fleet_hosts *hosts = &world->hosts;
-    uint32_t count = hosts->frame_count;
-    hosts->frame_count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct fleet_frame frame = hosts->frames[i];
-        frame.due_ns = min_i64(frame.due_ns, world->now_ns);
-        put(hosts, &frame);
-    }
+    struct post_message *message;
+    for (size_t at = 0; (message = post_at(&world->hosts.frames, at)); at += message->bytes)
+        message->due_ns = min_i64(message->due_ns, world->now_ns);
 }
 
 void fleet_hosts_heal(struct world *world) {
@@ -552,9 +560,10 @@ static void place_unit(struct world *world, uint32_t unit) {
     world->units[unit].up_ns = MACHINE_NEVER;
 }
 
-void fleet_hosts_open(struct world *world) {
+void fleet_hosts_open(struct world *world, struct arena *arena) {
     struct fleet_hosts *hosts = &world->hosts;
-    hosts->present = true;
+    hosts->present = post_open(&hosts->frames, arena, FRAMES_BYTES);
+    check(hosts->present);
     hosts->dice = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM};
     hosts->returns = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_RETURNS};
     hosts->timeout_ns = fleet_dice_time(&hosts->dice, 3 * FLEET_SECOND / 10, 2 * FLEET_SECOND);
@@ -588,7 +597,7 @@ int64_t fleet_hosts_wake_ns(const struct world *world) {
     const struct fleet_hosts *hosts = &world->hosts;
     if (!hosts->present) return MACHINE_NEVER;
     int64_t wake_ns = fault_timetable_next_ns(&hosts->faults);
-    if (hosts->frame_count) wake_ns = min_i64(wake_ns, hosts->frames[0].due_ns);
+    wake_ns = min_i64(wake_ns, frame_wake_ns(world));
     for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
         if (!hosts->machines[i].up) wake_ns = min_i64(wake_ns, hosts->machines[i].up_ns);
     for (uint32_t unit = 0; unit < world->unit_count; unit++)

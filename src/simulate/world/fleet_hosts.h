@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The hosts of a simulated fleet. The ranks of a unit are processes on some of the hosts. On each
  * host of the unit an agent launches them and reports on them, and a supervisor for each unit
- * decides. Supervisors and agents are the product's state machines (serving/supervision). The links
- * between them, the processes, and the network of the ranks are models of
- * host/process/agent/agent_link.h, rank_launch.h and compute/exchange/job.h. A supervisor runs on a
+ * decides. Supervisors, agents and the epochs of ranks are the product's state machines
+ * (serving/supervision, base/rank_epochs.h). The links between them, the processes, and the network
+ * of the ranks are models of host/process/agent/agent_link.h, rank_launch.h and
+ * compute/exchange/job.h. A supervisor runs on a
  * machine that never fails, or on the first host of its unit. The work of living ranks is simulated
  * in fleet_units.
  *
@@ -24,9 +25,11 @@
  */
 #pragma once
 
+#include "base/rank_epochs.h"
 #include "serving/supervision/supervise_agent.h"
 #include "serving/supervision/supervise_unit.h"
 #include "simulate/kernel/fault_timetable.h"
+#include "simulate/kernel/post.h"
 #include "simulate/pages/fleet_carriers.h"
 
 struct world;
@@ -34,16 +37,15 @@ struct world;
 enum {
     FLEET_HOSTS_MAX = 4,
     FLEET_HOME = FLEET_HOSTS_MAX, /* index of the machine that never fails */
-    FLEET_AGENTS_EACH = 8, /* agents of a unit on a host, including those left from earlier links */
-    FLEET_FRAMES_MAX = 4096
+    FLEET_AGENTS_EACH = 8 /* agents of a unit on a host, including those left from earlier links */
 };
 
 enum fleet_frame_kind {
     FRAME_CONNECT, /* to the host: an agent begins */
     FRAME_ORDER,   /* `order`, for the agent */
-    FRAME_MEMBERS, /* all ranks of this start have joined */
+    FRAME_MEMBERS, /* all living ranks have joined an epoch */
     FRAME_GONE,    /* a rank is gone as of an epoch */
-    FRAME_BACK,    /* a rank is back */
+    FRAME_BACK,    /* a rank is back as of an epoch */
     FRAME_END,     /* the supervisor has closed its end of the link */
     FRAME_FACTS,   /* from here on: frames to the supervisor */
     FRAME_REACHED,
@@ -55,20 +57,19 @@ enum fleet_frame_kind {
 };
 
 struct fleet_frame {
+    struct record record; /* for kernel/post; only its size is used */
     enum fleet_frame_kind kind;
     uint32_t unit, part; /* the unit, and the index of the host in it */
     uint32_t link;
     uint32_t number; /* SIGNS, ENDED: the start; CONNECT: the supervisor's incarnation */
     uint32_t rank;   /* JOIN, GONE, BACK, ENDED */
-    uint32_t epoch;  /* SIGNS: of the unit; GONE, BACK: of the change */
-    uint32_t gone;   /* GONE, BACK: bit mask of all gone ranks */
+    uint32_t epoch;  /* SIGNS: of the unit; MEMBERS, GONE, BACK, JOIN */
+    uint32_t gone;   /* MEMBERS, GONE, BACK: bit mask of all gone ranks */
     bool is_right;   /* FACTS, REACHED */
     bool is_notice;  /* END, LOST: one end of a broken link notices the break */
     struct supervise_order order; /* ORDER; REACHED: the order that it answers */
     struct supervise_how how;
     struct supervise_signs signs[FLEET_RANKS_MAX]; /* SIGNS */
-    int64_t due_ns;
-    uint64_t sent; /* sequence number */
 };
 
 struct fleet_process {                   /* one rank in one start */
@@ -77,6 +78,7 @@ struct fleet_process {                   /* one rank in one start */
     int64_t seen_ns;                     /* its supervisor can detect from then on that it hangs */
     /* bit mask of the ranks that were reported to it as gone, and the epoch of that report */
     uint32_t gone, epoch;
+    bool has_joined, meets;    /* it has joined that epoch; all living ranks have */
     int64_t here_ns, ready_ns; /* when it has started, and when it is ready */
     int64_t stopped_ns;        /* stopped until then; MACHINE_NEVER: until it is killed */
     int64_t end_ns;            /* when it exits, or MACHINE_NEVER */
@@ -105,10 +107,9 @@ struct fleet_agent_link {
 struct fleet_supervisor {
     bool alive;
     uint32_t life;
-    uint32_t place;      /* its host */
-    uint32_t here, gone; /* bits of the ranks that have joined the rendezvous, and that have left */
-    uint32_t reported;   /* number of changes sent to all ranks so far */
-    uint32_t epoch;      /* the epoch that rank 0 reported last */
+    uint32_t place; /* its host */
+    struct rank_epochs epochs;
+    uint32_t epoch;                     /* the epoch that rank 0 reported last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it starts, or MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit needs it; 0: it does not */
     struct fleet_agent_link links[FLEET_HOSTS_MAX];
@@ -159,13 +160,11 @@ struct fleet_hosts {
     uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* index of that host */
     struct fleet_agent agents[FLEET_UNITS_MAX][FLEET_HOSTS_MAX][FLEET_AGENTS_EACH];
     struct fault_timetable faults;
-    struct fleet_frame frames[FLEET_FRAMES_MAX]; /* ordered by arrival */
-    uint32_t frame_count;
-    uint64_t sent;
+    struct post frames; /* those that have arrived but cannot be received yet stay at its front */
 };
 
 /* Opens the hosts, in runs that have them. Must be called before any unit starts. */
-void fleet_hosts_open(struct world *world);
+void fleet_hosts_open(struct world *world, struct arena *arena);
 
 /* Handles everything that is due. fleet_hosts_wake_ns returns the time of the next event. */
 void fleet_hosts_run(struct world *world);
@@ -204,7 +203,7 @@ uint32_t fleet_hosts_machine_of(const struct world *world, const struct fleet_ag
 void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns);
 
 /* The agent at the end of the frame's link, or NULL if it is not alive. */
-struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
+struct fleet_agent *fleet_hosts_agent_of(const struct fleet_hosts *hosts,
                                          const struct fleet_frame *frame);
 
 /* ---- supervisors and agents (fleet_links.c) ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Executes the orders of supervisors (serving/supervision/supervise_unit.h) and agents
  * (serving/supervision/supervise_agent.h) in virtual time, over virtual links, and reports the
- * results to them. The rendezvous of ranks is a model of compute/exchange/job_rendezvous.h.
+ * results to them. Frames between ranks and supervisor have no addresses
+ * (compute/exchange/job_rendezvous.h).
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -43,7 +44,8 @@ static void fleet_links_connect(struct world *world, uint32_t unit, uint32_t par
 static void fleet_links_launch(struct world *world, uint32_t unit,
                                const struct supervise_order *order) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    it->here = it->gone = it->reported = it->epoch = 0;
+    rank_epochs_open(&it->epochs, world->ranks);
+    it->epoch = 0;
     world->hosts.supervised_units[unit] =
         (struct fleet_supervised_unit){.life = it->life,
                                        .number = order->number,
@@ -55,23 +57,27 @@ static void fleet_links_launch(struct world *world, uint32_t unit,
     send_to_agents(world, unit, (struct fleet_frame){.kind = FRAME_ORDER, .order = *order});
 }
 
-/* Sends a change of the ranks to all agents, in the same order to each. */
-static void report_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
-                          uint32_t rank) {
-    struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    it->gone ^= 1u << rank;
-    it->reported++;
-    send_to_agents(
-        world, unit,
-        (struct fleet_frame){.kind = kind, .rank = rank, .epoch = it->reported, .gone = it->gone});
+/* Sends the changes of the ranks and their meetings to all agents, in the same order to each. */
+static void report_epochs(struct world *world, uint32_t unit) {
+    static const enum fleet_frame_kind kinds[] = {[RANK_EPOCHS_MET] = FRAME_MEMBERS,
+                                                  [RANK_EPOCHS_GONE] = FRAME_GONE,
+                                                  [RANK_EPOCHS_BACK] = FRAME_BACK};
+    struct rank_epochs *epochs = &world->hosts.supervisors[unit].epochs;
+    struct fleet_frame frame = {.epoch = epochs->epoch};
+    enum rank_epochs_message message;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        frame.gone |= (uint32_t)epochs->gone[rank] << rank;
+    while ((message = rank_epochs_next(epochs, &frame.rank)) != RANK_EPOCHS_NONE) {
+        frame.kind = kinds[message];
+        send_to_agents(world, unit, frame);
+    }
 }
 
 static void notify_gone(struct world *world, uint32_t unit, uint32_t rank) {
-    struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    if (it->gone >> rank & 1) return; /* it is gone and has not returned */
-    if (fleet_ranks_process(&world->hosts, unit, rank))
-        world_breach(world, "a rank that lives is said to be gone");
-    report_change(world, unit, FRAME_GONE, rank);
+    bool lives = fleet_ranks_process(&world->hosts, unit, rank) != NULL;
+    if (!rank_epochs_leave(&world->hosts.supervisors[unit].epochs, rank)) return;
+    if (lives) world_breach(world, "a rank that lives is said to be gone");
+    report_epochs(world, unit);
 }
 
 static void fleet_links_abandon(struct world *world, uint32_t unit) {
@@ -205,17 +211,11 @@ static void fleet_links_take_signs(struct fleet_supervisor *it, const struct fle
     if (frame->part == 0) it->epoch = frame->epoch;
 }
 
-/* Takes a JOIN: a rank has joined, at the start or after its return. */
+/* Takes a JOIN: a rank has joined an epoch, or a lost one is there again. */
 static void fleet_links_take_join(struct world *world, const struct fleet_frame *frame) {
-    struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
-    uint32_t all = (1u << world->ranks) - 1;
-    if (it->gone >> frame->rank & 1) {
-        if (it->here == all) report_change(world, frame->unit, FRAME_BACK, frame->rank);
-        return;
-    }
-    it->here |= 1u << frame->rank;
-    if (it->here == all)
-        send_to_agents(world, frame->unit, (struct fleet_frame){.kind = FRAME_MEMBERS});
+    struct rank_epochs *epochs = &world->hosts.supervisors[frame->unit].epochs;
+    rank_epochs_join(epochs, frame->rank, frame->epoch);
+    report_epochs(world, frame->unit);
 }
 
 static void take_from_agent(struct world *world, const struct fleet_frame *frame) {
@@ -245,8 +245,8 @@ static void run_supervisor(struct world *world, uint32_t unit) {
     if (!it->alive && it->up_ns <= world->now_ns) fleet_links_begin_supervisor(world, unit);
     if (!it->alive || it->tick_ns > world->now_ns || it->stopped_ns > world->now_ns) return;
     for (uint32_t rank = 1; rank < world->ranks; rank++)
-        if (!(it->gone >> rank & 1)) supervise_unit_came(&it->unit, rank);
-    const struct supervise_epochs epochs = {.reported = it->reported, .said = it->epoch};
+        if (!it->epochs.gone[rank]) supervise_unit_came(&it->unit, rank);
+    const struct supervise_epochs epochs = {.reported = it->epochs.epoch, .said = it->epoch};
     it->tick_ns = world->now_ns + supervise_unit_tick(&it->unit, epochs, world->now_ns);
     obey_supervisor(world, unit);
 }
@@ -294,7 +294,9 @@ void fleet_links_rank_ended(struct world *world, struct fleet_agent *agent, uint
 }
 
 void fleet_links_rank_joined(struct world *world, struct fleet_agent *agent, uint32_t rank) {
-    report(world, agent, (struct fleet_frame){.kind = FRAME_JOIN, .rank = rank});
+    const struct fleet_frame join = {
+        .kind = FRAME_JOIN, .rank = rank, .epoch = agent->processes[rank].epoch};
+    report(world, agent, join);
 }
 
 static void begin_agent(struct world *world, const struct fleet_frame *frame) {

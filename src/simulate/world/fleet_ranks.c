@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rank processes in virtual time, modelled on compute/exchange/job.h. Processes start, join, read
- * their weights and serve. A process that is notified of a lost rank leaves the step. The living
- * ranks then regroup, or their rank 0 exits.
+ * their weights and serve. A process that is notified of a lost or returned rank leaves the step and
+ * joins the new epoch. The living ranks then regroup, or their rank 0 exits.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -188,9 +188,12 @@ bool fleet_ranks_restart(struct world *world, struct fleet_agent *agent, uint32_
 
 /* ---- reports to ranks ---- */
 
-static void take_members(struct world *world, struct fleet_agent *agent) {
+static void take_members(struct world *world, struct fleet_agent *agent,
+                         const struct fleet_frame *frame) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
+        process->meets |= process->has_joined && process->epoch == frame->epoch;
+        if (!process->meets || process->has_met) continue;
         process->has_met = true;
         process->ready_ns =
             world->now_ns + fleet_dice_time(&world->hosts.dice, 50 * FLEET_MS, 400 * FLEET_MS);
@@ -210,6 +213,7 @@ static void take_change(struct world *world, struct fleet_agent *agent,
         if (!process->alive || (process->returns && !process->has_met)) continue;
         process->gone = frame->gone;
         process->epoch = frame->epoch;
+        process->has_joined = process->meets = false;
         if (frame->kind == FRAME_BACK) continue;
         if (frame->rank == 0)
             fleet_ranks_leave(world, process, 1);
@@ -221,7 +225,7 @@ static void take_change(struct world *world, struct fleet_agent *agent,
 void fleet_ranks_take(struct world *world, struct fleet_agent *agent,
                       const struct fleet_frame *frame) {
     if (frame->kind == FRAME_MEMBERS)
-        take_members(world, agent);
+        take_members(world, agent, frame);
     else
         take_change(world, agent, frame);
 }
@@ -291,8 +295,8 @@ static void fleet_ranks_go_on(struct world *world, uint32_t unit,
                   supervised_unit->without, supervised_unit->epoch);
 }
 
-/* Regroups the ranks when all living ones have received the same epoch and are connected.
- * Regrouping takes a short time. */
+/* Regroups the ranks when all living ones have met in the same epoch and are connected. Regrouping
+ * takes a short time. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     uint32_t gone = first->gone, living = 0;
@@ -304,7 +308,7 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
         const struct fleet_process *process = process_of(&world->hosts, unit, rank);
         if (gone >> rank & 1 || !process) continue;
         living++;
-        all &= process->epoch == first->epoch;
+        all &= process->meets && process->epoch == first->epoch;
     }
     if (!all) {
         supervised_unit->regroup_ns = MACHINE_NEVER;
@@ -357,9 +361,9 @@ void fleet_ranks_run_processes(struct world *world, struct fleet_agent *agent) {
         if (process->end_ns <= world->now_ns && by_itself) {
             end_process(world, agent, rank, process->how);
             fleet_links_rank_ended(world, agent, rank, process->how);
-        } else if (!process->is_here && process->here_ns <= world->now_ns &&
+        } else if (!process->has_joined && process->here_ns <= world->now_ns &&
                    process->stopped_ns <= world->now_ns) {
-            process->is_here = true;
+            process->is_here = process->has_joined = true;
             fleet_links_rank_joined(world, agent, rank);
         } else if (rank == 0 && !process->has_met &&
                    world->now_ns - process->here_ns > rendezvous_ns) {

@@ -261,7 +261,7 @@ static struct world *fleet_world_open_world(const struct fleet_world_options *op
     choose_hosts(world);
     open_gateways(world, arena);
     fleet_world_open_units(world, arena);
-    if (options->hosts) fleet_hosts_open(world);
+    if (options->hosts) fleet_hosts_open(world, arena);
     if (options->manager) fleet_managers_open(world, arena);
     world->stall_ns = world->rest_ns = MACHINE_NEVER;
     fleet_faults_open(world);
