@@ -25,23 +25,7 @@ TEST(units_come_back_whatever_happens_to_their_hosts) {
         struct fleet_world_report report = live(seed);
         lives_add(&sum, &report);
     }
-    print_message("# %lu asked: %lu answered; %lu losses, %lu resumed\n", sum.asked, sum.answered,
-                  sum.losses, sum.resumed);
-    print_message(
-        "# %lu faults of hosts, %lu agents lost, %lu launches, %lu given up; %lu times the "
-        "others went on, %lu ranks were started again, %lu given up; stuck: %lu ranks not "
-        "run, %lu computed nothing, %lu deadlocks\n",
-        sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived, sum.again,
-        sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN], sum.stuck[SUPERVISE_STUCK],
-        sum.stuck[SUPERVISE_DEADLOCK]);
-    print_message(
-        "# on their way back %lu ranks ended, %lu hung, %lu were cut off; %lu were back, and "
-        "had rows in %lu steps\n",
-        sum.return_ends, sum.return_hangs, sum.return_cuts, sum.returned, sum.worked_again);
-    print_message(
-        "# %lu links broke, %lu starts failed, %lu hosts were refused, %lu answered late, "
-        "%lu times ranks of an earlier supervisor were left\n",
-        sum.links_broken, sum.starts_failed, sum.refused_hosts, sum.late_answers, sum.doubled);
+    lives_print(&sum);
     if (asked_for || count < 40) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 400 && sum.hosts_lost > 120 && sum.launches > 200);
     assert_true(sum.survived > 16 && sum.resumed > 200);

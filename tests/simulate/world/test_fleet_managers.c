@@ -18,29 +18,6 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
         .seed = seed, .faults = faults, .gateway_dies = true, .manager = true});
 }
 
-static void report_sum(const struct fleet_world_report *sum) {
-    print_message(
-        "# %lu asked: %lu answered, %lu refused, %lu cut, %lu left; %lu deaths of units, %lu of "
-        "gateways; %lu losses, %lu resumed\n",
-        sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths,
-        sum->gateway_deaths, sum->losses, sum->resumed);
-    print_message(
-        "# %lu starts, %lu drains, %lu called back, %lu roles, %lu stops, %lu ends at once; %lu "
-        "launched, %lu launches failed, %lu were stopped, %lu ended at once\n",
-        sum->acts[FLEET_ACT_START], sum->acts[FLEET_ACT_DRAIN], sum->acts[FLEET_ACT_RESUME],
-        sum->acts[FLEET_ACT_ROLE], sum->acts[FLEET_ACT_STOP], sum->acts[FLEET_ACT_KILL],
-        sum->launched, sum->launches_failed, sum->stopped, sum->ended_at_once);
-    print_message(
-        "# %lu managers, %lu died, %lu refused beside another one, %lu units taken over; %lu "
-        "nodes lost, %lu of them under a drain; the launcher was silent %lu times, "
-        "gateways not heard %lu, stale %lu; %lu preemptions, %lu wishes; %lu records lost, %lu "
-        "doubled; %lu jobs listed that were over\n",
-        sum->manager_lives, sum->manager_deaths, sum->managers_refused, sum->adopted,
-        sum->nodes_lost, sum->lost_in_drain, sum->launcher_silences, sum->blindings,
-        sum->stale_times, sum->preemptions, sum->wishes, sum->records_lost, sum->records_doubled,
-        sum->jobs_hung);
-}
-
 TEST(nothing_is_lost_whatever_happens_to_the_manager) {
     unsigned long first = 0, count = test_times(20, 5); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
@@ -49,7 +26,7 @@ TEST(nothing_is_lost_whatever_happens_to_the_manager) {
         struct fleet_world_report report = live(seed, true);
         lives_add(&sum, &report);
     }
-    report_sum(&sum);
+    lives_print(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
     assert_true(sum.acts[FLEET_ACT_START] > 200 && sum.acts[FLEET_ACT_DRAIN] > 50);
     assert_true(sum.acts[FLEET_ACT_RESUME] > 4 && sum.acts[FLEET_ACT_ROLE] > 8);
@@ -75,7 +52,7 @@ TEST(without_faults_units_follow_the_load) {
         assert_int_equal(report.manager_lives, 1);
         assert_int_equal(report.cut, 0);
     }
-    report_sum(&sum);
+    lives_print(&sum);
     assert_true(sum.acts[FLEET_ACT_START] > 0 && sum.stopped > 0);
 }
 

@@ -18,44 +18,6 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
         (struct fleet_world_options){.seed = seed, .faults = faults, .gateway_dies = true});
 }
 
-static void report_sum(const struct fleet_world_report *sum) {
-    print_message(
-        "# %lu asked: %lu answered, %lu refused, %lu cut, %lu left; %lu deaths, %lu freezes, "
-        "%lu cuts, %lu failed steps, %lu drains, %lu new roles, %lu dead ranks; %lu losses, %lu "
-        "resumed, "
-        "%lu preempted\n",
-        sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths, sum->freezes,
-        sum->cuts, sum->failed_steps, sum->drains, sum->roles, sum->rank_deaths, sum->losses,
-        sum->resumed, sum->preempted);
-    print_message("# apart: %lu gateways died (%lu clients abandoned), %lu network cuts, %lu disk "
-                  "failures; %lu handed over, %lu transfers arrived, %lu did not, %lu late slices; "
-                  "%lu blocks kept, %lu dropped, %lu loaded, %lu damaged\n",
-                  sum->gateway_deaths, sum->abandoned, sum->network_cuts, sum->disk_failures,
-                  sum->handed_over, sum->arrived, sum->not_arrived, sum->late_slices, sum->kept,
-                  sum->dropped, sum->loaded, sum->refused_blocks);
-    print_message("# %lu chats answered, %lu calls of tools; loads in steps: %lu rows waited for "
-                  "theirs, %lu more in vain; %lu beside others\n",
-                  sum->chats, sum->calls, sum->in_step, sum->in_step_lost, sum->in_other_step);
-    print_message("# %lu bound answers, begun %lu times; %lu masks late, %lu tokens forced\n",
-                  sum->bound, sum->bound_begun, sum->late, sum->forced);
-    print_message(
-        "# refused: %lu queue full, %lu no memory, %lu by their rates, %lu by their balance, "
-        "%lu no unit, %lu failed, %lu no ledger, %lu too late, %lu numerics gone; %lu "
-        "answered by renewed units\n",
-        sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
-        sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID], sum->refused_by[FLEET_NO_UNIT],
-        sum->refused_by[FLEET_FAILED], sum->refused_by[FLEET_LEDGER],
-        sum->refused_by[FLEET_OVERLOADED], sum->refused_by[FLEET_NUMERICS_GONE],
-        sum->answered_renewed);
-    print_message("# ledger: %lu entries, of them %lu written once more; %lu units judged by "
-                  "tallies\n",
-                  sum->entries, sum->written_again, sum->tallied);
-    print_message(
-        "# %lu gateways, %lu units cut off from one, %lu called back; shares of two accounts "
-        "that wait compared %lu times\n",
-        sum->gateways, sum->parted, sum->backs, sum->compared);
-}
-
 TEST(every_answer_survives) {
     unsigned long first = 20, count = test_times(20, 5); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
@@ -64,7 +26,7 @@ TEST(every_answer_survives) {
         struct fleet_world_report report = live(seed, true);
         lives_add(&sum, &report);
     }
-    report_sum(&sum);
+    lives_print(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
     assert_true(sum.resumed > 200 && sum.losses > 60 && sum.failed_steps > 20);
     assert_true(sum.rank_deaths > 10 && sum.gateway_deaths > 10 && sum.roles > 4);
