@@ -22,7 +22,6 @@
 #define TICK_NS ((int64_t)2000000)
 #define LOAD_NS ((int64_t)100000000)
 #define PAGES (1u << 28)
-#define NO_CLIENT UINT32_MAX
 
 struct stub_stream { /* a request, at the index of its seed */
     struct request_id id;

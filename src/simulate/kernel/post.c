@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "contract/record_unit.h"
 
 #define GAP_LEAST ((size_t)16 << 10) /* shorter gaps are kept */
 
@@ -41,6 +42,24 @@ void post_send(struct post *post, int64_t due_ns, uint32_t connection,
     struct record *copy = post_put(post, due_ns, connection, record->bytes);
     check(copy);
     memcpy(copy, record, record->bytes);
+}
+
+void post_send_link(struct post *post, int64_t due_ns, uint32_t connection, enum record_kind kind) {
+    const struct record_unit_link link = {.record = record_head(kind, sizeof link),
+                                          .unit = {connection}};
+    post_send(post, due_ns, connection, &link.record);
+}
+
+void post_send_from_unit(struct post *post, int64_t due_ns, uint32_t connection,
+                         const struct record *record) {
+    size_t bytes = sizeof(struct record_envelope) + record->bytes;
+    struct record_envelope *envelope =
+        (struct record_envelope *)(void *)post_put(post, due_ns, connection, bytes);
+    check(envelope);
+    *envelope = (struct record_envelope){.record = record_head(RECORD_FROM_UNIT, bytes),
+                                         .unit = {connection},
+                                         .inner_bytes = record->bytes};
+    memcpy(envelope_inner(envelope), record, record->bytes);
 }
 
 void post_drop(struct post *post, size_t at) {

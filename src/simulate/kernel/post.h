@@ -33,6 +33,13 @@ struct record *post_put(struct post *post, int64_t due_ns, uint32_t connection, 
 /* Adds a copy of the record. There must be space for it. */
 void post_send(struct post *post, int64_t due_ns, uint32_t connection, const struct record *record);
 
+/* Adds a UNIT_JOINED or UNIT_LOST of a connection. */
+void post_send_link(struct post *post, int64_t due_ns, uint32_t connection, enum record_kind kind);
+
+/* Adds a copy of a unit's record for a gateway, in the envelope of its connection. */
+void post_send_from_unit(struct post *post, int64_t due_ns, uint32_t connection,
+                         const struct record *record);
+
 /* The message at an offset from the first one, or NULL at the end. The next message is at the
  * offset `at` + bytes. */
 static inline struct post_message *post_at(const struct post *post, size_t at) {

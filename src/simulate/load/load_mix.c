@@ -14,7 +14,7 @@
 #define PAST_TURNS 16 /* length of the past, in mean durations of a conversation */
 #define SYSTEM_NAMES ((uint64_t)1 << 63)
 
-enum { DRAW_START, DRAW_TURN, DRAW_SYSTEM };
+enum { DRAW_START, DRAW_TURN };
 
 struct mix_turn {
     int64_t at_ns;

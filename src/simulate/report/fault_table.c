@@ -3,7 +3,7 @@
 
 #include "simulate/report/words.h"
 
-bool fault_table_any(const struct outcome *outcome) {
+static bool fault_table_any(const struct outcome *outcome) {
     for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++)
         if (outcome->costs[kind].times) return true;
     return false;

@@ -8,9 +8,6 @@
 
 #include "simulate/report/outcome.h"
 
-/* True if the outcome has costs. */
-bool fault_table_any(const struct outcome *outcome);
-
 void fault_table_text(struct json_writer *writer, const struct outcome *outcome);
 void fault_table_html(struct json_writer *writer, const struct outcome *outcome);
 

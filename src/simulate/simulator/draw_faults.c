@@ -23,21 +23,6 @@ static double draw_faults_exponential(uint64_t seed, uint32_t stream, uint32_t i
     return -log(1 - random_uniform(seed, stream, index));
 }
 
-static uint32_t draw_faults_unit_count(const struct simulator_options *options) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        count += options->kinds[i].count;
-    return count;
-}
-
-static uint32_t rank_count(const struct simulator_options *options, uint32_t unit) {
-    for (uint32_t i = 0; i < options->kind_count; i++) {
-        if (unit < options->kinds[i].count) return options->kinds[i].ranks;
-        unit -= options->kinds[i].count;
-    }
-    return 1;
-}
-
 /* The size of a rack, which has consecutive units: a quarter of the fleet. */
 static uint32_t rack_units(uint32_t units) {
     return max_u32(1, units / 4);
@@ -45,7 +30,7 @@ static uint32_t rack_units(uint32_t units) {
 
 void draw_faults_place(const struct simulator_options *options, uint64_t seed, uint32_t index,
                        struct simulator_fault *fault) {
-    uint32_t units = draw_faults_unit_count(options), kind = fault->kind;
+    uint32_t units = simulator_unit_count(options), kind = fault->kind;
     fault->unit = draw_faults_below(seed, kind, 2 * index, units);
     fault->other = 0;
     switch ((enum simulator_fault_kind)kind) {
@@ -61,8 +46,8 @@ void draw_faults_place(const struct simulator_options *options, uint64_t seed, u
         fault->other = draw_faults_below(seed, kind, 2 * index + 1, options->gateways);
         break;
     case SIMULATOR_FAULT_RANK_SLOW:
-        fault->other =
-            draw_faults_below(seed, kind, 2 * index + 1, rank_count(options, fault->unit));
+        fault->other = draw_faults_below(seed, kind, 2 * index + 1,
+                                         simulator_kind_of(options, fault->unit)->ranks);
         break;
     default:
         break;
@@ -86,7 +71,7 @@ uint32_t draw_faults(const struct simulator_options *options, const struct fault
     for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         const struct fault_rate *rate = &rates->kinds[kind];
         double at_ns = (double)begin_ns;
-        if (kind == SIMULATOR_FAULT_UNITS_CUT && draw_faults_unit_count(options) < 2) continue;
+        if (kind == SIMULATOR_FAULT_UNITS_CUT && simulator_unit_count(options) < 2) continue;
         for (uint32_t index = 0; rate->per_hour > 0 && count < max; index++) {
             at_ns += draw_faults_exponential(seed, draw_faults_stream_of(kind, GAP), index) *
                      HOUR_NS / rate->per_hour;

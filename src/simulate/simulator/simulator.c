@@ -29,6 +29,31 @@ void simulator_note(struct simulator_world *world, const struct record *record) 
         hash_mix(report->digest ^ checksum_of(record, record->bytes) ^ (uint64_t)world->now_ns);
 }
 
+/* ---- the fleet of the options ---- */
+
+const struct simulator_unit_kind *simulator_kind_of(const struct simulator_options *options,
+                                                    uint32_t index) {
+    for (uint32_t i = 0; i < options->kind_count; i++) {
+        if (index < options->kinds[i].count) return &options->kinds[i];
+        index -= options->kinds[i].count;
+    }
+    return NULL;
+}
+
+uint32_t simulator_unit_count(const struct simulator_options *options) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        count += options->kinds[i].count;
+    return count;
+}
+
+uint32_t simulator_context_tokens(const struct simulator_options *options) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        most = max_u32(most, options->kinds[i].context_tokens_max);
+    return most;
+}
+
 /* ---- opening ---- */
 
 static uint32_t events_max(const struct simulator_options *options) {
@@ -57,15 +82,13 @@ static enum status check_kind(const struct simulator_unit_kind *kind, struct err
 static enum status simulator_check_options(const struct simulator_options *options,
                                            struct error *error) {
     enum status status = STATUS_OK;
-    uint32_t units = 0;
     if (options->gateways == 0) return simulator_out_of_range(error, "gateways");
     if (options->kind_count == 0 || options->kind_count > SIMULATOR_KINDS_MAX)
         return simulator_out_of_range(error, "kind_count");
-    for (uint32_t i = 0; i < options->kind_count && !status; i++) {
+    for (uint32_t i = 0; i < options->kind_count && !status; i++)
         status = check_kind(&options->kinds[i], error);
-        units += options->kinds[i].count;
-    }
     if (status) return status;
+    uint32_t units = simulator_unit_count(options);
     if (units == 0 || units > LIMIT_FLEET_UNITS)
         return simulator_out_of_range(error, "the number of units");
     for (uint32_t i = 0; i < options->kind_count; i++)

@@ -130,6 +130,14 @@ struct simulator_report {
                       * equal runs */
 };
 
+/* The kind of the unit `index`; NULL if there is no such unit. */
+const struct simulator_unit_kind *simulator_kind_of(const struct simulator_options *options,
+                                                    uint32_t index);
+uint32_t simulator_unit_count(const struct simulator_options *options);
+
+/* The largest context_tokens_max of all kinds. */
+uint32_t simulator_context_tokens(const struct simulator_options *options);
+
 /* Runs a simulation in `arena`, which has simulator_bytes(options). STATUS_INVALID names the
  * option. */
 size_t simulator_bytes(const struct simulator_options *options);

@@ -37,19 +37,12 @@ static uint32_t simulator_clients_max(const struct simulator_options *options) {
     return options->gateways * options->gateway_requests_max + 16;
 }
 
-static uint32_t simulator_clients_context_max(const struct simulator_options *options) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        most = max_u32(most, options->kinds[i].context_tokens_max);
-    return most;
-}
-
 static size_t client_message_bytes(const struct simulator_options *options) {
-    return simulator_clients_context_max(options) * (size_t)TOKEN_TEXT + 4096;
+    return simulator_context_tokens(options) * (size_t)TOKEN_TEXT + 4096;
 }
 
 static size_t simulator_clients_scratch_bytes(const struct simulator_options *options) {
-    return simulator_clients_context_max(options) * sizeof(uint32_t) + PARSE_BYTES;
+    return simulator_context_tokens(options) * sizeof(uint32_t) + PARSE_BYTES;
 }
 
 size_t simulator_clients_bytes(const struct simulator_options *options) {

@@ -14,18 +14,9 @@ const char *simulator_faults_name(enum simulator_fault_kind kind) {
 
 /* ---- the options' fleet ---- */
 
-static const struct simulator_unit_kind *
-simulator_faults_kind_of(const struct simulator_options *options, uint32_t unit) {
-    for (uint32_t i = 0; i < options->kind_count; i++) {
-        if (unit < options->kinds[i].count) return &options->kinds[i];
-        unit -= options->kinds[i].count;
-    }
-    return NULL;
-}
-
 static bool simulator_faults_is_there(const struct simulator_options *options,
                                       const struct simulator_fault *fault) {
-    const struct simulator_unit_kind *kind = simulator_faults_kind_of(options, fault->unit);
+    const struct simulator_unit_kind *kind = simulator_kind_of(options, fault->unit);
     bool scaled =
         fault->kind == SIMULATOR_FAULT_RANK_SLOW || fault->kind == SIMULATOR_FAULT_DISKS_SLOW ||
         fault->kind == SIMULATOR_FAULT_EXPERTS_HOT || fault->kind == SIMULATOR_FAULT_CROWD;
@@ -36,10 +27,9 @@ static bool simulator_faults_is_there(const struct simulator_options *options,
     case SIMULATOR_FAULT_EXPERTS_HOT:
         return kind != NULL;
     case SIMULATOR_FAULT_RACK_DIES:
-        return fault->unit <= fault->other && simulator_faults_kind_of(options, fault->other);
+        return fault->unit <= fault->other && simulator_kind_of(options, fault->other);
     case SIMULATOR_FAULT_UNITS_CUT:
-        return kind && simulator_faults_kind_of(options, fault->other) &&
-               fault->unit != fault->other;
+        return kind && simulator_kind_of(options, fault->other) && fault->unit != fault->other;
     case SIMULATOR_FAULT_GATEWAY_CUT:
         return kind && fault->other < options->gateways;
     case SIMULATOR_FAULT_RANK_SLOW:

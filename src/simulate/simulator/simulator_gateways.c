@@ -7,23 +7,14 @@
 #include "simulate/simulator/simulator_state.h"
 #include "simulate/simulator/simulator_words.h"
 
-#include <string.h>
-
 #define POST_BYTES ((size_t)256 << 20) /* for records from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
 #define TOKEN_TEXT 8     /* bytes of a token id in a body */
 #define EXPECTED_LEAST 8 /* at least so many messages are announced while one is received */
 
-static uint32_t simulator_gateways_context_max(const struct simulator_options *options) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        most = max_u32(most, options->kinds[i].context_tokens_max);
-    return most;
-}
-
 static struct gateway_options gateway_options(const struct simulator_options *options,
                                               const struct tokenizer *tokenizer) {
-    size_t tokens = simulator_gateways_context_max(options);
+    size_t tokens = simulator_context_tokens(options);
     size_t body = options->through_api ? tokens * TOKEN_TEXT : 0;
     size_t outbox = 4 * (tokens * sizeof(uint32_t) + body) + ((size_t)4 << 20);
     return (struct gateway_options){
@@ -124,31 +115,21 @@ void simulator_gateways_ask(struct simulator_world *world, struct simulator_gate
 
 /* ---- records from units ---- */
 
-static struct record *put(struct simulator_world *world, struct simulator_gateway *gateway,
-                          size_t bytes) {
-    int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *record = post_put(&gateway->inbox, due_ns, 0, bytes);
-    check(record); /* fails if more than POST_BYTES are in transit to a gateway */
-    simulator_gateways_wake(world, gateway, due_ns);
-    return record;
-}
-
 void simulator_gateways_send(struct simulator_world *world, uint32_t index, uint32_t connection,
                              const struct record *record) {
+    struct simulator_gateway *gateway = &world->gateways[index];
+    int64_t due_ns = world->now_ns + world->network_ns;
     if (connection == 0) return;
-    size_t bytes = sizeof(struct record_envelope) + record->bytes;
-    struct record_envelope *envelope =
-        (struct record_envelope *)(void *)put(world, &world->gateways[index], bytes);
-    *envelope = (struct record_envelope){.record = record_head(RECORD_FROM_UNIT, bytes),
-                                         .unit = {connection},
-                                         .inner_bytes = record->bytes};
-    memcpy(envelope_inner(envelope), record, record->bytes);
+    post_send_from_unit(&gateway->inbox, due_ns, connection, record);
+    simulator_gateways_wake(world, gateway, due_ns);
 }
 
 void simulator_gateways_report(struct simulator_world *world, uint32_t index, enum record_kind kind,
                                uint32_t connection) {
-    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
-    memcpy(put(world, &world->gateways[index], sizeof link), &link, sizeof link);
+    struct simulator_gateway *gateway = &world->gateways[index];
+    int64_t due_ns = world->now_ns + world->network_ns;
+    post_send_link(&gateway->inbox, due_ns, connection, kind);
+    simulator_gateways_wake(world, gateway, due_ns);
 }
 
 /* ---- time ---- */

@@ -69,8 +69,7 @@ struct simulator_gateway {
     struct machine machine;
     struct post inbox;
     struct event_alarm alarm;
-    int64_t busy_ns;    /* it can receive no request until then */
-    uint32_t tokenizes; /* 1 + the client with the prompt that it tokenizes; 0: none */
+    int64_t busy_ns; /* it can receive no request until then */
 };
 
 struct simulator_client { /* a request in progress */

@@ -70,13 +70,6 @@ static struct unit_options unit_options(const struct simulator_options *options,
     return own;
 }
 
-static uint32_t simulator_units_unit_count(const struct simulator_options *options) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        count += options->kinds[i].count;
-    return count;
-}
-
 static struct step_clock_options
 simulator_units_clock_options(const struct simulator_options *options,
                               const struct simulator_unit_kind *kind, uint32_t index) {
@@ -195,7 +188,7 @@ static uint32_t rows_most(const struct simulator_options *options) {
 }
 
 size_t simulator_units_bytes(const struct simulator_options *options) {
-    size_t units = simulator_units_unit_count(options);
+    size_t units = simulator_unit_count(options);
     size_t bytes = simulator_transfer_bytes(transfers_max(options)) +
                    units * units * sizeof(int64_t) +
                    simulator_engine_result_bytes(rows_most(options)) +
@@ -453,7 +446,7 @@ static enum status open_storage(struct simulator_world *world, struct arena *are
 enum status simulator_units_open(struct simulator_world *world, struct arena *arena,
                                  struct error *error) {
     const struct simulator_options *options = world->options;
-    world->unit_count = simulator_units_unit_count(options);
+    world->unit_count = simulator_unit_count(options);
     world->rows_max = rows_most(options);
     world->units = arena_take_zeroed(arena, world->unit_count * sizeof *world->units);
     world->result = arena_take(arena, simulator_engine_result_bytes(world->rows_max));
@@ -609,9 +602,7 @@ void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint3
     struct simulator_unit *unit = &world->units[connection % world->unit_count];
     if (!unit->up || unit->connections[gateway] != connection) return;
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *copy = post_put(&unit->inbox, due_ns, connection, record->bytes);
-    check(copy); /* fails if more than POST_BYTES are in transit to a unit */
-    memcpy(copy, record, record->bytes);
+    post_send(&unit->inbox, due_ns, connection, record);
     simulator_units_wake(world, unit, due_ns);
 }
 

@@ -12,15 +12,10 @@
  * One finished job in HANGS_OF stays listed, and on its node, until it is cancelled. */
 enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16, HANGS_OF = 4 };
 
-static struct fleet_unit_job *find(struct world *world, uint32_t number) {
+struct fleet_unit_job *fleet_launcher_find(const struct world *world, uint32_t number) {
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
-        if (world->managers.jobs[i].number == number) return &world->managers.jobs[i];
-    return NULL;
-}
-
-const struct fleet_unit_job *fleet_launcher_find(const struct world *world, uint32_t number) {
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
-        if (world->managers.jobs[i].number == number) return &world->managers.jobs[i];
+        if (world->managers.jobs[i].number == number)
+            return (struct fleet_unit_job *)(uintptr_t)&world->managers.jobs[i];
     return NULL;
 }
 
@@ -104,7 +99,7 @@ int64_t fleet_launcher_wake_ns(const struct world *world) {
 
 bool fleet_launcher_start(struct world *world, uint32_t number, uint32_t role) {
     struct fleet_dice *dice = &world->managers.launches;
-    struct fleet_unit_job *job = find(world, 0);
+    struct fleet_unit_job *job = fleet_launcher_find(world, 0);
     bool strikes = fleet_launcher_strikes(world);
     if (is_silent(world) || (strikes && fleet_dice_below(dice, REFUSED_OF) == 0)) return false;
     if (number <= world->managers.last_number) world_breach(world, "a number was given twice");
@@ -122,7 +117,7 @@ bool fleet_launcher_start(struct world *world, uint32_t number, uint32_t role) {
 
 /* Stops a job. The first signal asks it to end, the second one kills it. */
 void fleet_launcher_stop(struct world *world, uint32_t number, bool at_once) {
-    struct fleet_unit_job *job = find(world, number);
+    struct fleet_unit_job *job = fleet_launcher_find(world, number);
     if (!number || !job || is_silent(world)) return;
     struct fleet_unit_host *unit = job->node == FLEET_NO_NODE ? NULL : &world->units[job->node];
     if (!unit || !unit->up) {

@@ -211,9 +211,7 @@ static void verify_leaving(struct world *world, const struct managed_unit *befor
 
 static void verify_end(struct world *world, const struct managed_unit *now,
                        const struct record_fleet_action *action) {
-    struct fleet_unit_job *job = NULL;
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
-        if (world->managers.jobs[i].number == action->number) job = &world->managers.jobs[i];
+    struct fleet_unit_job *job = fleet_launcher_find(world, action->number);
     if (!job || job->was_ended) return;
     job->was_ended = true;
     if (now->observed_state == FLEET_UNIT_SERVING)

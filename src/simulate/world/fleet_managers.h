@@ -60,8 +60,7 @@ struct fleet_managers {
     struct machine machine; /* of the keeper */
     int64_t up_ns, look_ns; /* when it starts, and when it polls next */
     int64_t begun_ns;
-    uint32_t dies_after; /* it dies after this many actions of a round; 0: never */
-    uint64_t starts;     /* starts that it has ordered */
+    uint64_t starts; /* starts that it has ordered */
     bool launcher_responds;
     uint32_t view_count; /* the manager's units at the last poll */
     struct managed_unit view[MANAGED_UNITS_MAX];
@@ -104,5 +103,6 @@ void fleet_launcher_stop(struct world *world, uint32_t number, bool at_once);
 /* Loses a node and the job on it, until until_ns. */
 void fleet_launcher_lose_node(struct world *world, uint32_t node, int64_t until_ns);
 
-const struct fleet_unit_job *fleet_launcher_find(const struct world *world, uint32_t number);
+/* The job of that number, or NULL. Number 0: an entry without a job. */
+struct fleet_unit_job *fleet_launcher_find(const struct world *world, uint32_t number);
 uint32_t fleet_launcher_count(const struct world *world);

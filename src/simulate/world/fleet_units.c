@@ -15,27 +15,13 @@
 
 /* ---- records to the gateway ---- */
 
-static void send_link(struct world *world, uint32_t gateway, enum record_kind kind,
-                      uint32_t connection, int64_t due_ns) {
-    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
-    post_send(&world->gateways[gateway].inbox, due_ns, connection, &link.record);
-}
-
 static void notify_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
                            const struct record *record) {
-    static const size_t most = 64 << 10;
     struct fleet_gateway_link *link = &unit->links[gateway];
-    if (!link->connection) return;
-    check(record->bytes <= most);
-    struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
-    void *inner =
-        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){link->connection},
-                                    (enum record_kind)record->kind, record);
-    check(inner);
-    memcpy(inner, record, record->bytes);
-    check(record_valid(box.memory, box.used));
-    post_send(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
-              link->connection, machine_outbox_next(&box, NULL));
+    check(record_valid(record, record->bytes));
+    if (link->connection)
+        post_send_from_unit(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
+                            link->connection, record);
 }
 
 /* Sends a record about the unit to all gateways. */
@@ -601,8 +587,8 @@ static void fleet_units_connect(struct world *world, struct fleet_unit_host *uni
     }
     *link = (struct fleet_gateway_link){.connection = ++world->connections,
                                         .connect_ns = MACHINE_NEVER};
-    send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
-              world_arrival_ns(world, &link->out_ns));
+    post_send_link(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
+                   link->connection, RECORD_UNIT_JOINED);
     if (hello->bytes == 0) return; /* the hello is sent later */
     notify_gateway(world, unit, gateway, hello);
     notify_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
@@ -619,7 +605,7 @@ static void fleet_units_disconnect(struct world *world, struct fleet_unit_host *
     post_lose(&world->gateways[gateway].inbox, link->connection,
               world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
     if (lost_ns < link->out_ns) lost_ns = link->out_ns;
-    send_link(world, gateway, RECORD_UNIT_LOST, link->connection, lost_ns);
+    post_send_link(&world->gateways[gateway].inbox, lost_ns, link->connection, RECORD_UNIT_LOST);
     link->connection = 0;
 }
 
@@ -667,7 +653,7 @@ void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int
     if (!connection) return;
     post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);
     fleet_units_cut(world, index, gateway, false);
-    send_link(world, gateway, RECORD_UNIT_LOST, connection, until_ns);
+    post_send_link(&world->gateways[gateway].inbox, until_ns, connection, RECORD_UNIT_LOST);
     link->connect_ns = until_ns + fleet_dice_time(&world->dice, 0, FLEET_SECOND);
 }
 

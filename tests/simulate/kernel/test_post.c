@@ -104,3 +104,17 @@ TEST_AROUND(a_full_post_takes_nothing, open_post, NULL) {
     assert_int_equal(post_next_ns(&post), MACHINE_NEVER);
     assert_non_null(post_put(&post, 6, 0, 900));
 }
+
+TEST_AROUND(records_of_units_are_for_gateways, open_post, NULL) {
+    const struct record_finished finished = {.record =
+                                                 record_head(RECORD_FINISHED, sizeof finished)};
+    post_send_link(&post, 7, 3, RECORD_UNIT_JOINED);
+    post_send_from_unit(&post, 8, 3, &finished.record);
+    const struct post_message *first = post_at(&post, 0), *second = post_at(&post, first->bytes);
+    const struct record_envelope *envelope = (const void *)&second->record;
+    assert_true(record_valid(&first->record, first->record.bytes));
+    assert_int_equal(first->record.kind, RECORD_UNIT_JOINED);
+    assert_true(record_valid(envelope, envelope->record.bytes));
+    assert_int_equal(envelope->unit.value, 3);
+    assert_memory_equal(envelope_inner(envelope), &finished, sizeof finished);
+}

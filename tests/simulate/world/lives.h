@@ -71,7 +71,7 @@ static const char lives_names[] =
     "compared gateways tallied host_faults launches survived hosts_lost given_up abandons "
     "again ranks_given_up returned worked_again return_ends return_hangs return_cuts "
     "stuck:fine stuck:frozen stuck:stuck stuck:deadlock links_broken starts_failed "
-    "refused_hosts late_answers doubled acts:start acts:drain acts:back acts:role acts:stop "
+    "refused_hosts late_answers doubled acts:start acts:drain acts:resume acts:role acts:stop "
     "acts:kill launched launches_failed stopped ended_at_once manager_lives manager_deaths "
     "managers_refused adopted nodes_lost lost_in_drain launcher_silences blindings "
     "stale_times preemptions wishes records_lost records_doubled jobs_hung";
