@@ -299,6 +299,35 @@ test('models, health and metrics', async () => {
     metrics.fathom_kv_pages_capacity);
 });
 
+test('paths and values that programs try are answered, or have words', async () => {
+  const models = await fetch(`${server.url}/v1/models/`);
+  assert.deepEqual([models.status, (await models.json()).data[0].id], [200, 'tiny-r1']);
+  const answer = await client.chat.completions.create({ model: 'tiny-r1:latest', messages: sum, max_tokens: -1, stop: [' '] });
+  assert.equal(answer.choices[0].finish_reason, 'stop');
+  for (const [path, words] of [['embeddings', /computes no embeddings.*\/v1\/chat\/completions/], ['rerank', /ranks no documents/]]) {
+    const refused = await server.post(`/v1/${path}`, { model: 'tiny-r1', input: 'x' });
+    assert.equal(refused.status, 404);
+    assert.match((await refused.json()).error.message, words);
+  }
+});
+
+test('with the name * any name is answered, under that name', async () => {
+  const any = await Server.start('--served-name', '*', '--max-context', '1024', ...same);
+  try {
+    const openai = clientOf(any);
+    const listed = (await openai.models.list()).data.map(({ id }) => id);
+    assert.ok(listed.length > 0 && !listed.includes('*'), String(listed));
+    for (const model of ['gpt-4o', 'claude-opus-4', listed[0]]) {
+      const answer = await openai.chat.completions.create({ model, messages: sum, max_tokens: 3 });
+      assert.equal(answer.model, model);
+    }
+    const stream = await openai.chat.completions.create({ model: 'o3', messages: sum, max_tokens: 3, stream: true });
+    for await (const { model } of stream) assert.equal(model, 'o3');
+  } finally {
+    await any.stop();
+  }
+});
+
 test('64 streams at once, each its own answer', async () => {
   const one = async (number) => {
     const seen = await collect(await client.chat.completions.create({

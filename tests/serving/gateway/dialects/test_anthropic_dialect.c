@@ -4,6 +4,7 @@
  */
 #include "serving/gateway/dialects/anthropic_dialect.h"
 
+#include "base/check.h"
 #include "speech.h"
 #include "test_case.h"
 
@@ -133,5 +134,32 @@ TEST(errors_come_in_anthropics_words) {
     assert_true(world->clients[client].ended);
     assert_non_null(strstr(world->clients[client].data,
                            "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\""));
+    close_empty(world);
+}
+
+/* Claude Code's line changes with each request, and the prompt is the same all the same. */
+TEST(a_billing_line_is_left_out_and_reported) {
+    static const char *const systems[] = {
+        "x-anthropic-billing-header: cc_version=2.1.120.cf9; cc_entrypoint=cli; cch=543cf;\\nBe.",
+        "x-anthropic-billing-header: cc_version=2.1.120.cf9; cc_entrypoint=cli; cch=0aaa9;\\nBe.",
+        "Be. Today is Monday."};
+    struct world *world = speech_open((struct gateway_options){.agent_habits = true});
+    uint32_t prompt_count[ARRAY_COUNT(systems)], client = 0;
+    world->wants_receipts = true;
+    for (size_t i = 0; i < ARRAY_COUNT(systems); i++) {
+        char body[512];
+        (void)snprintf(body, sizeof body, "{" HI ",\"system\":\"%s\"}", systems[i]);
+        client = speech_ask(world, MESSAGES, body);
+        prompt_count[i] = world->last_submit->prompt_count;
+        speech_say(world, "Hm</think>\n\nHi!", false);
+        speech_end(world, FINISH_STOP_TOKEN);
+        const char *receipt = world->clients[client].receipt;
+        bool has_line = i < 2, warned = strstr(world->clients[client].headers, "billing line");
+        assert_true(!strstr(receipt, "\"left_out\":[\"billing_line\"]") == !has_line);
+        assert_true(warned == has_line);
+        assert_true(!strstr(receipt, "\"differs\":") == has_line);
+    }
+    assert_int_equal(prompt_count[0], prompt_count[1]);
+    assert_non_null(strstr(world->clients[client].receipt, "\"differs\":\"message 1 (system)\""));
     close_empty(world);
 }
