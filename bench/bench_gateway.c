@@ -123,8 +123,7 @@ static void drain(struct gateway_bench *bench) {
 }
 
 static void give(struct gateway_bench *bench, const struct record *record) {
-    struct machine *machine = &bench->machine;
-    while (machine->receive(machine->self, record, bench->now_ns) == STATUS_FULL)
+    while (!machine_pass(&bench->machine, record, bench->now_ns))
         drain(bench);
 }
 

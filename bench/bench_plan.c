@@ -114,8 +114,7 @@ static enum status open_unit(struct plan_bench *bench, struct error *error) {
 }
 
 static void send(struct plan_bench *bench, const void *record) {
-    enum status status = bench->machine.receive(bench->machine.self, record, bench->now_ns);
-    check(status == STATUS_OK);
+    check(machine_pass(&bench->machine, record, bench->now_ns));
 }
 
 /* ---- requests ---- */

@@ -4,7 +4,14 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "contract/record_unit.h"
+
+bool machine_pass(const struct machine *machine, const struct record *record, int64_t now_ns) {
+    enum status status = machine->receive(machine->self, record, now_ns);
+    check(status == STATUS_OK || (status == STATUS_FULL && machine->outbox->used > 0));
+    return status == STATUS_OK;
+}
 
 /* Appends zeroed space for a record to the outbox; NULL if it is full. */
 static void *put_zeros(struct outbox *outbox, size_t bytes) {

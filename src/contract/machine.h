@@ -31,6 +31,10 @@ struct machine {
     int64_t (*next_wake_ns)(const void *self);
 };
 
+/* Passes a record to a machine that accepts any record while its outbox is empty. Returns false if
+ * the caller must drain the outbox and pass the record again. */
+bool machine_pass(const struct machine *machine, const struct record *record, int64_t now_ns);
+
 /* Appends a record with the fields of `fixed` (the kind's fixed struct; its head need not be set)
  * and with zeroed tails for the caller to fill in. The count fields give the sizes of the tails. If
  * `fixed` is NULL, all fields are zero. Returns NULL if the outbox is full. */

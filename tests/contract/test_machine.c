@@ -73,3 +73,23 @@ TEST(a_record_may_be_written_where_it_stays) {
     assert_null(machine_outbox_put_head(&outbox, RECORD_CANCEL, sizeof memory));
     assert_int_equal(outbox.used, bytes);
 }
+
+static enum status full_while_used(void *self, const struct record *record, int64_t now_ns) {
+    struct outbox *outbox = self;
+    if (outbox->used) return STATUS_FULL;
+    assert_non_null(machine_outbox_put(outbox, (enum record_kind)record->kind, record));
+    return STATUS_OK;
+}
+
+TEST(a_full_machine_takes_a_record_when_its_outbox_is_empty) {
+    static _Alignas(8) char memory[64];
+    struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
+    const struct machine machine = {.self = &outbox, .outbox = &outbox, .receive = full_while_used};
+    struct record_cancel cancel = {.request = {.low = 7}};
+    record_set_head(&cancel, RECORD_CANCEL);
+    assert_true(machine_pass(&machine, &cancel.record, 1));
+    assert_false(machine_pass(&machine, &cancel.record, 1));
+    machine_outbox_clear(&outbox);
+    assert_true(machine_pass(&machine, &cancel.record, 1));
+    assert_int_equal(outbox.used, cancel.record.bytes);
+}

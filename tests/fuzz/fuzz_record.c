@@ -150,15 +150,15 @@ static void act(struct host *host) {
         struct step_result *result = drain(host);
         if (!result) return;
         check(record_valid(result, result->record.bytes));
-        check(!host->machine.receive(host->machine.self, &result->record, host->now_ns));
+        check(machine_pass(&host->machine, &result->record, host->now_ns));
         free(result);
         free(drain(host));
     }
 }
 
 static void hand_over(struct host *host, const struct record *record) {
-    while (host->machine.receive(host->machine.self, record, host->now_ns))
-        free(drain(host)); /* full: its outbox is emptied */
+    while (!machine_pass(&host->machine, record, host->now_ns))
+        free(drain(host));
     free(drain(host));
     act(host);
 }

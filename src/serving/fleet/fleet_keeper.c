@@ -110,9 +110,8 @@ bool fleet_keeper_has_load(const struct fleet_keeper *keeper) {
 
 static void pass(struct fleet_keeper *keeper, const struct record *record, int64_t now_ns) {
     check(record_valid(record, record->bytes));
-    enum status status =
-        keeper->machine.receive(keeper->machine.self, record, now_ns + keeper->options.wall_ns);
-    check(status == STATUS_OK); /* the outbox is emptied after each step */
+    /* The outbox is emptied after each step. */
+    check(machine_pass(&keeper->machine, record, now_ns + keeper->options.wall_ns));
 }
 
 static struct record_fleet_unit unit_record(const struct fleet_keeper *keeper,

@@ -217,8 +217,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
     uint32_t used = units->outbox.used;
-    enum status status = machine->receive(machine->self, record, now_ns);
-    check(status == STATUS_OK); /* the outbox had space */
+    check(machine_pass(machine, record, now_ns)); /* the outbox had space */
     take_records(units, rank, used);
 }
 

@@ -183,8 +183,7 @@ static void flow(struct scaled_world *world, double rate) {
 
 static void scaled_world_give(struct scaled_world *world, const void *record) {
     check(record_valid(record, ((const struct record *)record)->bytes));
-    enum status status = world->machine.receive(world->machine.self, record, world->now_ns);
-    check(!status);
+    check(machine_pass(&world->machine, record, world->now_ns));
 }
 
 static void scaled_world_notify_units(struct scaled_world *world, double rate) {

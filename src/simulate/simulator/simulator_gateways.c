@@ -88,22 +88,16 @@ static void simulator_gateways_drain(struct simulator_world *world,
     machine_outbox_clear(outbox);
     if (!wanted) return;
     simulator_note(world, wanted);
-    enum status status = gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
-    check(status == STATUS_OK); /* because its outbox is empty */
+    check(machine_pass(&gateway->machine, wanted, world->now_ns)); /* because its outbox is empty */
     simulator_gateways_drain(world, gateway);
 }
 
 static void simulator_gateways_hand_over(struct simulator_world *world,
                                          struct simulator_gateway *gateway,
                                          const struct record *record) {
-    struct machine *machine = &gateway->machine;
     simulator_note(world, record);
-    enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status == STATUS_OK) return;
-    check(status == STATUS_FULL && machine->outbox->used > 0);
-    simulator_gateways_drain(world, gateway);
-    status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK);
+    while (!machine_pass(&gateway->machine, record, world->now_ns))
+        simulator_gateways_drain(world, gateway);
 }
 
 void simulator_gateways_ask(struct simulator_world *world, struct simulator_gateway *gateway,

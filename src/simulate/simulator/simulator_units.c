@@ -587,14 +587,9 @@ static void simulator_units_drain(struct simulator_world *world, struct simulato
 
 static void simulator_units_hand_over(struct simulator_world *world, struct simulator_unit *unit,
                                       const struct record *record) {
-    struct machine *machine = &unit->machine;
     simulator_note(world, record);
-    enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status == STATUS_OK) return;
-    check(status == STATUS_FULL && machine->outbox->used > 0);
-    simulator_units_drain(world, unit);
-    status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK);
+    while (!machine_pass(&unit->machine, record, world->now_ns))
+        simulator_units_drain(world, unit);
 }
 
 void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint32_t connection,

@@ -115,14 +115,8 @@ static void fleet_gateway_drain(struct world *world, uint32_t index) {
 static void fleet_gateway_hand_over(struct world *world, uint32_t index,
                                     const struct record *record) {
     struct fleet_gateway_host *host = &world->gateways[index];
-    struct machine *machine = &host->machine;
-    enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status != STATUS_OK) {
-        check(status == STATUS_FULL && machine->outbox->used > 0);
+    while (!machine_pass(&host->machine, record, world->now_ns))
         fleet_gateway_drain(world, index);
-        status = machine->receive(machine->self, record, world->now_ns);
-        check(status == STATUS_OK);
-    }
     fleet_shares_look(&host->shares, host->gateway);
 }
 

@@ -101,14 +101,11 @@ static uint32_t fleet_managers_arrivals(struct world *world, uint32_t most) {
 
 /* Sends a record to the keeper. Returns false if the record is lost. */
 static bool fleet_managers_pass(struct world *world, const void *record) {
-    struct machine *machine = &world->managers.machine;
     const struct record *head = record;
     uint32_t count = fleet_managers_arrivals(world, 2);
     check(record_valid(head, head->bytes));
-    for (uint32_t i = 0; i < count; i++) {
-        enum status status = machine->receive(machine->self, head, world->now_ns);
-        check(status == STATUS_OK);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        check(machine_pass(&world->managers.machine, head, world->now_ns));
     return count > 0;
 }
 

@@ -370,13 +370,8 @@ static void fleet_units_drain(struct world *world, struct fleet_unit_host *unit)
 
 static void fleet_units_hand_over(struct world *world, struct fleet_unit_host *unit,
                                   const struct record *record) {
-    struct machine *machine = &unit->machine;
-    enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status == STATUS_OK) return;
-    check(status == STATUS_FULL && machine->outbox->used > 0);
-    fleet_units_drain(world, unit);
-    status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK); /* because an empty outbox accepts any record */
+    while (!machine_pass(&unit->machine, record, world->now_ns))
+        fleet_units_drain(world, unit);
 }
 
 /* True unless the message is from a connection that is gone. */
