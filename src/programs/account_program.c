@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "host/ledger/account_store.h"
+#include "host/ledger/accounts_file.h"
 #include "programs/money.h"
 #include "programs/outside_text.h"
 #include "programs/programs.h"
@@ -151,7 +152,7 @@ static void print_key(const struct account_command *command, const char *key) {
 }
 
 static enum status account_program_create(struct account_command *command) {
-    char key[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT];
     enum status status = account_store_create(command->database, command->name, &command->terms,
                                               command->now, key, &command->error);
     if (!status) print_key(command, key);
@@ -159,7 +160,7 @@ static enum status account_program_create(struct account_command *command) {
 }
 
 static enum status add_key(struct account_command *command) {
-    char key[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT];
     enum status status = account_store_add_key(command->database, command->name, &command->terms,
                                                command->now, key, &command->error);
     if (!status) print_key(command, key);
@@ -189,7 +190,7 @@ static enum status top_up(struct account_command *command) {
 
 static enum status import(struct account_command *command) {
     uint32_t count = 0;
-    enum status status = account_store_import(command->database, command->name, command->now,
+    enum status status = accounts_file_import(command->database, command->name, command->now,
                                               &count, &command->error);
     struct json_print print = {.off = !command->values.json};
     if (status) return status;

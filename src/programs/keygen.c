@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "host/ledger/accounts_file.h"
+#include "host/ledger/account_store.h"
 #include "host/wire/wire_keys.h"
 #include "programs/programs.h"
 
@@ -30,8 +30,8 @@ const struct option_table keygen_options = {
 };
 
 static int print_api_key(void) {
-    char key[ACCOUNTS_KEY_TEXT], digest[ACCOUNTS_DIGEST_TEXT];
-    accounts_file_draw_key(key, digest);
+    char key[ACCOUNT_KEY_TEXT], digest[ACCOUNT_DIGEST_TEXT];
+    account_store_draw_key(key, digest);
     printf("%s\n%s\n", key, digest);
     return command_end(STATUS_OK, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/ledger/account_notify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,23 @@ static struct account_limits limits_of(const struct report *report, struct sqlit
     };
 }
 
+/* The salt of a group (NULL, "": none), else of the account. Groups and accounts of the same name
+ * are different tenants, and so are their generations: a new generation finds no blocks of the
+ * previous one. */
+static struct tenant_salt salt_of(const uint8_t secret[SHA256_BYTES], const char *account,
+                                  const char *group, uint64_t generation) {
+    char text[40 + LIMIT_ACCOUNT_NAME];
+    struct tenant_salt salt;
+    bool in_group = group && group[0];
+    int count = snprintf(text, sizeof text, "%s %s", in_group ? "group" : "account",
+                         in_group ? group : account);
+    if (generation > 0)
+        count += snprintf(text + count, sizeof text - (size_t)count, " %llu",
+                          (unsigned long long)generation);
+    sha256_hmac(secret, text, (size_t)count, salt.bytes);
+    return salt;
+}
+
 static uint64_t beyond(int64_t all, uint64_t own) {
     return (uint64_t)all > own ? (uint64_t)all - own : 0;
 }
@@ -102,8 +120,8 @@ static enum status notify_account(struct report *report, struct sqlite3_stmt *ro
                          "priority or a weight that is invalid); restore a copy of it "
                          "(docs/accounts.md)",
                          database_path(report->database), (long long)id, name);
-    account->tenant = accounts_file_salt(report->secret, name, database_text(row, 13),
-                                         (uint64_t)database_integer(row, 14));
+    account->tenant =
+        salt_of(report->secret, name, database_text(row, 13), (uint64_t)database_integer(row, 14));
     return STATUS_OK;
 }
 

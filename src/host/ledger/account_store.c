@@ -14,6 +14,44 @@
 
 const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL};
 
+/* ---- names and keys ---- */
+
+static bool account_store_is_name(const char *name) {
+    size_t count = strlen(name);
+    if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+              (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i])))
+            return false;
+    return true;
+}
+
+enum status account_store_check_name(const char *name, const char *of, struct error *error) {
+    if (account_store_is_name(name)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "'%.80s' is not a name of %s; use up to %d letters, digits, '.', '_' and '-'",
+                     name, of, LIMIT_ACCOUNT_NAME);
+}
+
+void account_store_draw(uint8_t out[SHA256_BYTES]) {
+    check(getrandom(out, SHA256_BYTES, 0) == SHA256_BYTES);
+}
+
+void account_store_write_hex(const uint8_t bytes[SHA256_BYTES], char out[2 * SHA256_BYTES + 1]) {
+    for (size_t i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+void account_store_draw_key(char key_out[ACCOUNT_KEY_TEXT], char digest_out[ACCOUNT_DIGEST_TEXT]) {
+    uint8_t bytes[SHA256_BYTES], digest[SHA256_BYTES];
+    account_store_draw(bytes);
+    memcpy(key_out, "sk-", 3);
+    account_store_write_hex(bytes, key_out + 3);
+    sha256_digest(key_out, strlen(key_out), digest);
+    memcpy(digest_out, ACCOUNT_DIGEST_WORD, sizeof ACCOUNT_DIGEST_WORD);
+    account_store_write_hex(digest, digest_out + sizeof ACCOUNT_DIGEST_WORD - 1);
+}
+
 /* ---- one change ---- */
 
 /* Finds the id of an account, or returns NOT_FOUND. */
@@ -81,8 +119,7 @@ static enum status account_store_find_key(struct database *database, int64_t acc
                      found ? "several" : "none", key);
 }
 
-/* Checks the limits of a gateway, which would reject the whole record. */
-static enum status check_room(struct database *database, struct error *error) {
+enum status account_store_check_room(struct database *database, struct error *error) {
     int64_t accounts = 0, keys = 0;
     enum status status = database_number(database, &accounts, error,
                                          "SELECT count(*) FROM accounts WHERE revoked IS NULL", "");
@@ -102,7 +139,7 @@ static enum status check_room(struct database *database, struct error *error) {
 
 static enum status check_terms(const struct account_terms *terms, struct error *error) {
     if (!terms->group || !terms->group[0]) return STATUS_OK;
-    return accounts_file_check_name(terms->group, "a group", error);
+    return account_store_check_name(terms->group, "a group", error);
 }
 
 static enum status set_account(struct database *database, int64_t id,
@@ -150,10 +187,10 @@ enum status account_store_insert_key(struct database *database, int64_t account,
 }
 
 static enum status draw_key(struct database *database, int64_t account, int64_t now,
-                            char key_out[ACCOUNTS_KEY_TEXT], int64_t *id_out, struct error *error) {
-    char digest[ACCOUNTS_DIGEST_TEXT];
+                            char key_out[ACCOUNT_KEY_TEXT], int64_t *id_out, struct error *error) {
+    char digest[ACCOUNT_DIGEST_TEXT];
     uint8_t sha256[SHA256_BYTES];
-    accounts_file_draw_key(key_out, digest);
+    account_store_draw_key(key_out, digest);
     sha256_digest(key_out, strlen(key_out), sha256);
     enum status status = account_store_insert_key(database, account, sha256, now, error);
     if (!status) *id_out = database_last_id(database);
@@ -163,7 +200,7 @@ static enum status draw_key(struct database *database, int64_t account, int64_t 
 enum status account_store_insert(struct database *database, const char *name,
                                  const struct account_terms *terms, int64_t now, int64_t *id_out,
                                  struct error *error) {
-    enum status status = accounts_file_check_name(name, "an account", error);
+    enum status status = account_store_check_name(name, "an account", error);
     if (status) return status;
     status = database_run(database, error,
                           "INSERT OR IGNORE INTO accounts (name, created) VALUES (?, ?)", "ti",
@@ -180,24 +217,24 @@ enum status account_store_insert(struct database *database, const char *name,
 
 enum status account_store_create(struct database *database, const char *name,
                                  const struct account_terms *terms, int64_t now,
-                                 char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
+                                 char key_out[ACCOUNT_KEY_TEXT], struct error *error) {
     int64_t account = 0, key = 0;
     enum status status = database_begin(database, error);
     if (!status) status = account_store_insert(database, name, terms, now, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
-    if (!status) status = check_room(database, error);
+    if (!status) status = account_store_check_room(database, error);
     return database_finish(database, status, error);
 }
 
 enum status account_store_add_key(struct database *database, const char *name,
                                   const struct account_terms *terms, int64_t now,
-                                  char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
+                                  char key_out[ACCOUNT_KEY_TEXT], struct error *error) {
     int64_t account = 0, key = 0;
     enum status status = database_begin(database, error);
     if (!status) status = account_store_find_live(database, name, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = set_key(database, key, terms, error);
-    if (!status) status = check_room(database, error);
+    if (!status) status = account_store_check_room(database, error);
     return database_finish(database, status, error);
 }
 
@@ -287,9 +324,8 @@ enum status account_store_purge(struct database *database, const char *name, str
 
 /* ---- the secret ---- */
 
-static enum status account_store_read_secret(struct database *database,
-                                             uint8_t secret_out[SHA256_BYTES], bool *found_out,
-                                             struct error *error) {
+enum status account_store_find_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
+                                      bool *found_out, struct error *error) {
     enum status status = STATUS_OK;
     struct sqlite3_stmt *query =
         database_query(database, error, "SELECT value FROM settings WHERE name = 'secret'", "");
@@ -315,47 +351,14 @@ enum status account_store_set_secret(struct database *database, const uint8_t se
 enum status account_store_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
                                  struct error *error) {
     bool found = false;
-    enum status status = account_store_read_secret(database, secret_out, &found, error);
+    enum status status = account_store_find_secret(database, secret_out, &found, error);
     if (status || found) return status;
     status = database_begin(database, error);
-    if (!status) status = account_store_read_secret(database, secret_out, &found, error);
+    if (!status) status = account_store_find_secret(database, secret_out, &found, error);
     if (!status && !found) {
-        check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
+        account_store_draw(secret_out);
         status = account_store_set_secret(database, secret_out, error);
     }
-    return database_finish(database, status, error);
-}
-
-/* ---- importing the file of --accounts ---- */
-
-/* Existing accounts have blocks under the existing secret. */
-static enum status import_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
-                                 const char *path, struct error *error) {
-    uint8_t own[SHA256_BYTES];
-    int64_t accounts = 0;
-    bool found = false;
-    enum status status =
-        database_number(database, &accounts, error, "SELECT count(*) FROM accounts", "");
-    if (!status) status = account_store_read_secret(database, own, &found, error);
-    if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
-        status = error_set(error, STATUS_INVALID,
-                           "%.200s has accounts under another secret than %.200s.secret; import "
-                           "into a file that does not exist yet",
-                           database_path(database), path);
-    return status ? status : account_store_set_secret(database, secret, error);
-}
-
-enum status account_store_import(struct database *database, const char *path, int64_t now,
-                                 uint32_t *count_out, struct error *error) {
-    uint8_t secret[SHA256_BYTES];
-    struct bytes text;
-    enum status status = accounts_file_take(path, &text, secret, error);
-    if (status) return status;
-    status = database_begin(database, error);
-    if (!status) status = import_secret(database, secret, path, error);
-    if (!status) status = accounts_file_enter(text, path, database, now, count_out, error);
-    if (!status) status = check_room(database, error);
-    free((void *)(uintptr_t)text.data);
     return database_finish(database, status, error);
 }
 

@@ -9,7 +9,8 @@
  */
 #pragma once
 
-#include "host/ledger/accounts_file.h"
+#include "base/sha256.h"
+#include "contract/record_ledger.h"
 #include "host/ledger/database.h"
 
 /* The settings of an account or a key. A negative value or NULL leaves a setting unchanged. */
@@ -26,26 +27,48 @@ extern const struct account_terms account_terms_unset;
 /* A top-up may not move a balance beyond this many nanos, positive or negative. */
 #define ACCOUNT_BALANCE_MAX INT64_C(9000000000000000000)
 
+#define ACCOUNT_DIGEST_WORD "sha256:"
+#define ACCOUNT_KEY_TEXT (3 + 2 * SHA256_BYTES + 1)    /* "sk-…" */
+#define ACCOUNT_DIGEST_TEXT (7 + 2 * SHA256_BYTES + 1) /* "sha256:…" */
+
+/* Draws 32 random bytes. */
+void account_store_draw(uint8_t out[SHA256_BYTES]);
+
+/* Writes 32 bytes as hexadecimal digits and a zero. */
+void account_store_write_hex(const uint8_t bytes[SHA256_BYTES], char out[2 * SHA256_BYTES + 1]);
+
+/* Draws a new API key for a client, and its digest for the file. */
+void account_store_draw_key(char key_out[ACCOUNT_KEY_TEXT], char digest_out[ACCOUNT_DIGEST_TEXT]);
+
+/* Returns STATUS_INVALID if the name is not allowed. `of` is used in the message: "an account", "a
+ * group". */
+enum status account_store_check_name(const char *name, const char *of,
+                                     struct error *error) MUST_USE;
+
 /* For callers that have begun a transaction: the first two insert an account and a key, the third
- * sets or replaces the secret from which the tenants' salts are derived. */
+ * checks the limits of a gateway, which would reject the whole record, and the others find, or set
+ * or replace, the secret from which the tenants' salts are derived. */
 enum status account_store_insert(struct database *database, const char *name,
                                  const struct account_terms *terms, int64_t now, int64_t *id_out,
                                  struct error *error) MUST_USE;
 enum status account_store_insert_key(struct database *database, int64_t account,
                                      const uint8_t sha256[SHA256_BYTES], int64_t now,
                                      struct error *error) MUST_USE;
+enum status account_store_check_room(struct database *database, struct error *error) MUST_USE;
+enum status account_store_find_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
+                                      bool *found_out, struct error *error) MUST_USE;
 enum status account_store_set_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
                                      struct error *error) MUST_USE;
 
 /* Creates an account with its first key. */
 enum status account_store_create(struct database *database, const char *name,
                                  const struct account_terms *terms, int64_t now,
-                                 char key_out[ACCOUNTS_KEY_TEXT], struct error *error) MUST_USE;
+                                 char key_out[ACCOUNT_KEY_TEXT], struct error *error) MUST_USE;
 
 /* Adds a key to an account. */
 enum status account_store_add_key(struct database *database, const char *name,
                                   const struct account_terms *terms, int64_t now,
-                                  char key_out[ACCOUNTS_KEY_TEXT], struct error *error) MUST_USE;
+                                  char key_out[ACCOUNT_KEY_TEXT], struct error *error) MUST_USE;
 
 /* These change the settings of a key, or revoke it. `key`: the first digits of its SHA-256; NULL:
  * the account itself is changed or revoked. */
@@ -63,11 +86,6 @@ enum status account_store_top_up(struct database *database, const char *name, in
  * found. */
 enum status account_store_purge(struct database *database, const char *name,
                                 struct error *error) MUST_USE;
-
-/* Imports all accounts of an --accounts file together with its secret, so that their cached KV
- * blocks are still found. */
-enum status account_store_import(struct database *database, const char *path, int64_t now,
-                                 uint32_t *count_out, struct error *error) MUST_USE;
 
 /* Gets the secret from which the tenants' salts are derived. If there is none, a random one is
  * created. */

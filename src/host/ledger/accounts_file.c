@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -19,7 +18,6 @@
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)
 #define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
-#define DIGEST_WORD "sha256:"
 
 /* ---- parsing ---- */
 
@@ -52,23 +50,6 @@ static enum status accounts_file_wrong(const struct accounts_reading *reading, c
                      reading->path, accounts_file_line_of(reading, word), word, what, cure);
 }
 
-static bool accounts_file_is_name(const char *name) {
-    size_t count = strlen(name);
-    if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
-              (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i])))
-            return false;
-    return true;
-}
-
-enum status accounts_file_check_name(const char *name, const char *of, struct error *error) {
-    if (accounts_file_is_name(name)) return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "'%.80s' is not a name of %s; use up to %d letters, digits, '.', '_' and '-'",
-                     name, of, LIMIT_ACCOUNT_NAME);
-}
-
 static int accounts_file_digit_of(char letter) {
     if (letter >= '0' && letter <= '9') return letter - '0';
     if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
@@ -91,9 +72,9 @@ static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count)
 static enum status accounts_file_read_key(const struct accounts_reading *reading, int64_t account,
                                           const char *text) {
     uint8_t sha256[SHA256_BYTES];
-    size_t word = sizeof DIGEST_WORD - 1;
+    size_t word = sizeof ACCOUNT_DIGEST_WORD - 1;
     int64_t found = 0;
-    if (strncmp(text, DIGEST_WORD, word) != 0 ||
+    if (strncmp(text, ACCOUNT_DIGEST_WORD, word) != 0 ||
         !accounts_file_read_hex(text + word, sha256, sizeof sha256))
         return accounts_file_wrong(
             reading, text, "is not the SHA-256 of an API key",
@@ -109,24 +90,10 @@ static enum status accounts_file_read_key(const struct accounts_reading *reading
                                     reading->error);
 }
 
-struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
-                                      const char *group, uint64_t generation) {
-    char text[40 + LIMIT_ACCOUNT_NAME];
-    struct tenant_salt salt;
-    bool in_group = group && group[0];
-    int count = snprintf(text, sizeof text, "%s %s", in_group ? "group" : "account",
-                         in_group ? group : account);
-    if (generation > 0)
-        count += snprintf(text + count, sizeof text - (size_t)count, " %llu",
-                          (unsigned long long)generation);
-    sha256_hmac(secret, text, (size_t)count, salt.bytes);
-    return salt;
-}
-
 static enum status check_name(const struct accounts_reading *reading, const char *name,
                               const char *of) {
     struct error why;
-    if (!accounts_file_check_name(name, of, &why)) return STATUS_OK;
+    if (!account_store_check_name(name, of, &why)) return STATUS_OK;
     return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: %s", reading->path,
                      accounts_file_line_of(reading, name), why.text);
 }
@@ -291,8 +258,11 @@ static enum status accounts_file_read_root(struct accounts_reading *reading, uin
     return accounts_file_read_accounts(reading, list, count_out);
 }
 
-enum status accounts_file_enter(struct bytes text, const char *path, struct database *database,
-                                int64_t now, uint32_t *count_out, struct error *error) {
+/* Inserts the file's accounts into a database that has none of them, within the caller's
+ * transaction. */
+static enum status accounts_file_enter(struct bytes text, const char *path,
+                                       struct database *database, int64_t now, uint32_t *count_out,
+                                       struct error *error) {
     size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
     struct arena arena;
     void *memory = malloc(bytes);
@@ -328,22 +298,13 @@ enum status accounts_file_parse(struct bytes text, const char *path,
 
 /* ---- the secret ---- */
 
-static void accounts_file_draw(uint8_t *out) {
-    check(getrandom(out, SHA256_BYTES, 0) == SHA256_BYTES);
-}
-
-static void write_hex(const uint8_t bytes[SHA256_BYTES], char *out) {
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* Creates the secret atomically: it is written under another name first. If two processes do so,
  * both use the first one. */
 static enum status make_secret(const char *path, struct error *error) {
     char draft[PATH_MAX], text[2 * SHA256_BYTES + 1];
     uint8_t secret[SHA256_BYTES];
-    accounts_file_draw(secret);
-    write_hex(secret, text);
+    account_store_draw(secret);
+    account_store_write_hex(secret, text);
     snprintf(draft, sizeof draft, "%.*s.%ld", PATH_MAX - 32, path, (long)getpid());
     int file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool whole = file >= 0 && dprintf(file, "%s\n", text) > 0 && fsync(file) == 0;
@@ -378,8 +339,9 @@ static enum status accounts_file_read_secret(const char *path, uint8_t secret_ou
                      path);
 }
 
-enum status accounts_file_take(const char *path, struct bytes *text_out,
-                               uint8_t secret_out[SHA256_BYTES], struct error *error) {
+/* Reads the file's text, which the caller frees, and its secret. */
+static enum status accounts_file_take(const char *path, struct bytes *text_out,
+                                      uint8_t secret_out[SHA256_BYTES], struct error *error) {
     char secret_path[PATH_MAX];
     int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
     if (count >= PATH_MAX)
@@ -402,13 +364,35 @@ enum status accounts_file_read(const char *path, struct record_accounts **record
     return status;
 }
 
-void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],
-                            char digest_out[ACCOUNTS_DIGEST_TEXT]) {
-    uint8_t bytes[SHA256_BYTES], digest[SHA256_BYTES];
-    accounts_file_draw(bytes);
-    memcpy(key_out, "sk-", 3);
-    write_hex(bytes, key_out + 3);
-    sha256_digest(key_out, strlen(key_out), digest);
-    memcpy(digest_out, DIGEST_WORD, sizeof DIGEST_WORD);
-    write_hex(digest, digest_out + sizeof DIGEST_WORD - 1);
+/* ---- importing the file into a ledger ---- */
+
+/* Existing accounts have blocks under the existing secret. */
+static enum status import_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
+                                 const char *path, struct error *error) {
+    uint8_t own[SHA256_BYTES];
+    int64_t accounts = 0;
+    bool found = false;
+    enum status status =
+        database_number(database, &accounts, error, "SELECT count(*) FROM accounts", "");
+    if (!status) status = account_store_find_secret(database, own, &found, error);
+    if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
+        status = error_set(error, STATUS_INVALID,
+                           "%.200s has accounts under another secret than %.200s.secret; import "
+                           "into a file that does not exist yet",
+                           database_path(database), path);
+    return status ? status : account_store_set_secret(database, secret, error);
+}
+
+enum status accounts_file_import(struct database *database, const char *path, int64_t now,
+                                 uint32_t *count_out, struct error *error) {
+    uint8_t secret[SHA256_BYTES];
+    struct bytes text;
+    enum status status = accounts_file_take(path, &text, secret, error);
+    if (status) return status;
+    status = database_begin(database, error);
+    if (!status) status = import_secret(database, secret, path, error);
+    if (!status) status = accounts_file_enter(text, path, database, now, count_out, error);
+    if (!status) status = account_store_check_room(database, error);
+    free((void *)(uintptr_t)text.data);
+    return database_finish(database, status, error);
 }

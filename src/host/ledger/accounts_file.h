@@ -27,28 +27,7 @@ enum status accounts_file_parse(struct bytes text, const char *path,
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) MUST_USE;
 
-/* Inserts the file's accounts into a database that has none of them, within the caller's
- * transaction. */
-enum status accounts_file_enter(struct bytes text, const char *path, struct database *database,
-                                int64_t now, uint32_t *count_out, struct error *error) MUST_USE;
-
-/* Reads the file's text, which the caller frees, and its secret. */
-enum status accounts_file_take(const char *path, struct bytes *text_out,
-                               uint8_t secret_out[SHA256_BYTES], struct error *error) MUST_USE;
-
-/* Returns STATUS_INVALID if the name is not allowed. `of` is used in the message: "an account", "a
- * group". */
-enum status accounts_file_check_name(const char *name, const char *of,
-                                     struct error *error) MUST_USE;
-
-/* The salt of a group (NULL, "": none), else of the account. Groups and accounts of the same name
- * are different tenants, and so are their generations: a new generation finds no blocks of the
- * previous one. */
-struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
-                                      const char *group, uint64_t generation);
-
-#define ACCOUNTS_KEY_TEXT (3 + 2 * SHA256_BYTES + 1)    /* "sk-…" */
-#define ACCOUNTS_DIGEST_TEXT (7 + 2 * SHA256_BYTES + 1) /* "sha256:…" */
-
-/* Draws a new API key for a client, and its digest for the file. */
-void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT], char digest_out[ACCOUNTS_DIGEST_TEXT]);
+/* Imports all accounts of an --accounts file together with its secret, so that their cached KV
+ * blocks are still found. */
+enum status accounts_file_import(struct database *database, const char *path, int64_t now,
+                                 uint32_t *count_out, struct error *error) MUST_USE;

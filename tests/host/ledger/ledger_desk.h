@@ -62,7 +62,7 @@ static inline int64_t number_of(struct database *database, const char *sql) {
 
 /* Makes an account; what its key's SHA-256 begins with goes to prefix_out[8]. */
 static inline void make_account(struct database *database, const char *name, uint8_t *prefix_out) {
-    char key[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT];
     uint8_t digest[SHA256_BYTES];
     fine(account_store_create(database, name, &account_terms_unset, 1, key, &error));
     sha256_digest(key, strlen(key), digest);

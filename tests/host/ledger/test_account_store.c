@@ -2,6 +2,7 @@
  * Accounts in the database: what is made, limited, topped up and revoked is there and nothing else;
  * of keys the digest alone; a file of --accounts comes with its secret.
  */
+#include "host/ledger/accounts_file.h"
 #include "ledger_desk.h"
 #include "test_case.h"
 
@@ -30,7 +31,7 @@ static void look(struct database *database, const char *name) {
 
 TEST_AROUND(an_account_is_made_once_and_its_key_is_not_kept, make_desk, clear_desk) {
     struct database *database = open_desk();
-    char key[ACCOUNTS_KEY_TEXT], other[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT], other[ACCOUNT_KEY_TEXT];
     fine(account_store_create(database, "acme", &account_terms_unset, 1, key, &error));
     assert_int_equal(strlen(key), 67);
     assert_memory_equal(key, "sk-", 3);
@@ -107,7 +108,7 @@ TEST_AROUND(a_key_is_named_by_the_first_digits_of_its_digest, make_desk, clear_d
 
 TEST_AROUND(what_is_revoked_is_no_more_changed, make_desk, clear_desk) {
     struct database *database = open_desk();
-    char key[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT];
     make_account(database, "acme", NULL);
     fine(account_store_revoke(database, "acme", NULL, 5, &error));
     assert_int_equal(account_store_top_up(database, "acme", 5, 5, &error), STATUS_INVALID);
@@ -193,7 +194,7 @@ TEST_AROUND(a_file_of_accounts_comes_with_its_secret, make_desk, clear_desk) {
     write_file(file, "accounts:\n  - {name: a, keys: [], group: lab, requests-max: 3}\n"
                      "  - {name: b, operator: true, keys: [\"sha256:"
                      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]}\n");
-    fine(account_store_import(database, file, 4, &count, &error));
+    fine(accounts_file_import(database, file, 4, &count, &error));
     assert_int_equal(count, 2);
     fine(account_store_secret(database, secret, &error));
     assert_int_equal(secret[0], 0x01);
@@ -204,11 +205,11 @@ TEST_AROUND(a_file_of_accounts_comes_with_its_secret, make_desk, clear_desk) {
     look(database, "b");
     assert_int_equal(seen.is_operator, 1);
     assert_memory_equal(key_seen[0].sha256, "aaaaaaaa", 8);
-    assert_int_equal(account_store_import(database, file, 4, &count, &error), STATUS_INVALID);
+    assert_int_equal(accounts_file_import(database, file, 4, &count, &error), STATUS_INVALID);
     text[0] = 'f';
     write_file(secret_file, text);
     write_file(file, "accounts:\n  - {name: c, keys: []}\n");
-    assert_int_equal(account_store_import(database, file, 4, &count, &error), STATUS_INVALID);
+    assert_int_equal(accounts_file_import(database, file, 4, &count, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "another secret"));
     database_close(database);
     unlink(file);

@@ -8,6 +8,7 @@
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_ledger.h"
+#include "host/ledger/account_store.h"
 #include "host/ledger/accounts_file.h"
 #include "test_case.h"
 
@@ -159,9 +160,9 @@ TEST(the_secret_is_made_once) {
 }
 
 TEST(a_drawn_key_fits_its_line) {
-    char key[ACCOUNTS_KEY_TEXT], digest[ACCOUNTS_DIGEST_TEXT], text[256];
+    char key[ACCOUNT_KEY_TEXT], digest[ACCOUNT_DIGEST_TEXT], text[256];
     uint8_t hash[SHA256_BYTES];
-    accounts_file_draw_key(key, digest);
+    account_store_draw_key(key, digest);
     snprintf(text, sizeof text, "accounts: [{name: a, keys: ['%s']}]", digest);
     struct record_accounts *record = parse_with(text, secret);
     assert_non_null(record);

@@ -102,7 +102,7 @@ static void end_life(struct life *life) {
 }
 
 static enum status make_payer(struct life *life, const char *name) {
-    char key[ACCOUNTS_KEY_TEXT];
+    char key[ACCOUNT_KEY_TEXT];
     struct database *database = life->database[0];
     life->accounts_given++;
     enum status status = account_store_create(database, name, &account_terms_unset, 1, key, &error);
