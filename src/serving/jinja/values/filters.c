@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jinja's filters for numbers and for any value, and the lookup of all filters.
+ * Jinja's filters for numbers and for any value, those that run another filter or a test on each
+ * item, and the lookup of all filters.
  */
 #include <math.h>
 
 #include "base/check.h"
 #include "base/real.h"
 #include "serving/jinja/values/item_filters.h"
+#include "serving/jinja/values/item_path.h"
 #include "serving/jinja/values/pieces.h"
 #include "serving/jinja/values/routine.h"
 #include "serving/jinja/values/text_filters.h"
@@ -87,6 +89,112 @@ static bool tojson(struct jinja_machine *machine, const struct call *call, struc
            text_builder_finish(&builder, false, out);
 }
 
+/* ---- filters and tests on each item ---- */
+
+static bool filters_is_word(const struct value *value, const char *word) {
+    return value->kind == VALUE_TEXT && bytes_equal(value_text_bytes(value->text), bytes_of(word));
+}
+
+/* The items of a value, or none if the value is false. */
+static bool items_or_none(struct jinja_machine *machine, const struct value *value,
+                          struct value_list **out) {
+    struct value nothing;
+    if (value_truth(value)) return value_access_items(machine, value, true, out);
+    if (!value_make_list(machine, VALUE_LIST, 0, &nothing)) return false;
+    *out = nothing.list;
+    return true;
+}
+
+/* The operation of map or select on each item: a routine and its additional arguments. */
+struct step {
+    const struct call *call;
+    struct item_path path;
+    const struct routine *routine; /* NULL: none */
+    uint32_t first;                /* index of its first argument */
+};
+
+static bool step_find(struct jinja_machine *machine, struct step *step, uint32_t which, bool test) {
+    const struct value *name = &step->call->rest[which];
+    struct bytes text = {"", 0};
+    if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
+    step->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
+    step->first = which + 1;
+    return step->routine || machine_fail(machine, "the %s '%.*s' is unknown or not supported",
+                                         test ? "test" : "filter",
+                                         (int)(text.count < 80 ? text.count : 80), text.data);
+}
+
+static bool step_run(struct jinja_machine *machine, const struct step *step,
+                     const struct value *item, struct value *out) {
+    struct value subject;
+    const struct call *call = step->call;
+    if (!machine_spend(machine, 1) || !item_path_follow(machine, &step->path, item, &subject))
+        return false;
+    *out = subject;
+    return !step->routine ||
+           routine_call(machine, step->routine, &subject, call->rest + step->first,
+                        call->rest_count - step->first, call->named, call->named_count, out);
+}
+
+static bool step_of_map(struct jinja_machine *machine, const struct call *call, struct step *out) {
+    const struct value *attribute = NULL;
+    *out = (struct step){.call = call};
+    if (call->rest_count > 0) return step_find(machine, out, 0, false);
+    for (uint32_t i = 0; i < call->named_count; i++)
+        if (filters_is_word(&call->named[i].name, "attribute")) attribute = &call->named[i].value;
+    if (!attribute) return machine_fail(machine, "map requires a filter argument");
+    if (!item_path_open(machine, attribute, &out->path)) return false;
+    for (uint32_t i = 0; i < call->named_count; i++) {
+        const struct named_value *other = &call->named[i];
+        if (filters_is_word(&other->name, "default"))
+            out->path.otherwise = other->value.kind == VALUE_NONE ? NULL : &other->value;
+        else if (&other->value != attribute)
+            return machine_fail(machine, "Unexpected keyword argument '%.*s'",
+                                (int)(other->name.text->count < 80 ? other->name.text->count : 80),
+                                other->name.text->data);
+    }
+    return true;
+}
+
+static bool filters_map(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct step step;
+    struct value_list *list;
+    struct value mapped;
+    if (!items_or_none(machine, &call->subject, &list)) return false;
+    if (list->count == 0) return item_filters_once(machine, list, out);
+    if (!step_of_map(machine, call, &step) ||
+        !value_make_list(machine, VALUE_LIST, list->count, &mapped))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!step_run(machine, &step, &list->items[i], &mapped.list->items[mapped.list->count++]))
+            return false;
+    return item_filters_once(machine, mapped.list, out);
+}
+
+/* select, reject, selectattr, rejectattr */
+static bool select(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const char *name = call->routine->name;
+    bool wanted = name[0] == 's', by_attribute = name[6] != '\0';
+    struct step step = {.call = call};
+    struct value_list *list;
+    struct value kept, answer;
+    uint32_t capacity = 8;
+    if (!items_or_none(machine, &call->subject, &list)) return false;
+    if (list->count == 0) return item_filters_once(machine, list, out);
+    if (by_attribute && call->rest_count == 0)
+        return machine_fail(machine, "Missing parameter for attribute name");
+    if ((by_attribute && !item_path_open(machine, &call->rest[0], &step.path)) ||
+        (call->rest_count > by_attribute && !step_find(machine, &step, by_attribute, true)) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &kept))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!step_run(machine, &step, &list->items[i], &answer) ||
+            (value_truth(&answer) == wanted &&
+             !value_list_push(machine, kept.list, &capacity, list->items[i])))
+            return false;
+    return item_filters_once(machine, kept.list, out);
+}
+
 static const struct routine rows[] = {
     {.name = "tojson",
      .run = tojson,
@@ -94,6 +202,11 @@ static const struct routine rows[] = {
     {.name = "default", .run = otherwise, .parameters = {"default_value", "boolean"}},
     {.name = "d", .run = otherwise, .parameters = {"default_value", "boolean"}},
     {.name = "int", .run = filters_to_integer, .parameters = {"default", "base"}},
+    {.name = "map", .run = filters_map, .rest = true, .named = true},
+    {.name = "select", .run = select, .rest = true, .named = true},
+    {.name = "reject", .run = select, .rest = true, .named = true},
+    {.name = "selectattr", .run = select, .rest = true, .named = true},
+    {.name = "rejectattr", .run = select, .rest = true, .named = true},
 };
 
 const struct routine *filters_find(struct bytes name) {

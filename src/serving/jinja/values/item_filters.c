@@ -102,10 +102,6 @@ static bool item_filters_sort(struct jinja_machine *machine, const struct call *
     return item_path_sort(machine, &call->subject, &path, reversed, out);
 }
 
-static bool item_filters_is_word(const struct value *value, const char *word) {
-    return value->kind == VALUE_TEXT && bytes_equal(value_text_bytes(value->text), bytes_of(word));
-}
-
 static bool dictsort(struct jinja_machine *machine, const struct call *call, struct value *out) {
     if (routine_given(call, 0) || routine_given(call, 1) || routine_given(call, 2))
         return machine_fail(machine, "arguments of the filter dictsort are not supported");
@@ -151,8 +147,7 @@ static bool next_in_list(struct jinja_machine *machine, struct value_generator *
     return value_access_iteration_next(machine, &generator->source, out, more);
 }
 
-/* Returns the items of a list as a generator, which can be iterated only once, as in Python. */
-static bool once(struct jinja_machine *machine, struct value_list *list, struct value *out) {
+bool item_filters_once(struct jinja_machine *machine, struct value_list *list, struct value *out) {
     struct value_generator generator = {.next = next_in_list};
     generator.source.subject = (struct value){.kind = VALUE_LIST, .list = list};
     return value_make_generator(machine, &generator, out);
@@ -181,7 +176,7 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
         items->items[j] = kept;
     }
     *out = (struct value){.kind = VALUE_LIST, .list = items};
-    return !is_reversible(subject) || once(machine, items, out);
+    return !is_reversible(subject) || item_filters_once(machine, items, out);
 }
 
 /* ---- generators ---- */
@@ -195,7 +190,8 @@ static bool items(struct jinja_machine *machine, const struct call *call, struct
         pairs.kind = VALUE_VIEW;
         pairs.detail = VALUE_VIEW_ITEMS;
     }
-    return value_access_items(machine, &pairs, true, &list) && once(machine, list, out);
+    return value_access_items(machine, &pairs, true, &list) &&
+           item_filters_once(machine, list, out);
 }
 
 static bool unique(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -221,109 +217,7 @@ static bool unique(struct jinja_machine *machine, const struct call *call, struc
                        !value_list_push(machine, kept.list, &capacity, list->items[i])))
             return false;
     }
-    return once(machine, kept.list, out);
-}
-
-/* The items of a value, or none if the value is false. */
-static bool items_or_none(struct jinja_machine *machine, const struct value *value,
-                          struct value_list **out) {
-    struct value nothing;
-    if (value_truth(value)) return value_access_items(machine, value, true, out);
-    if (!value_make_list(machine, VALUE_LIST, 0, &nothing)) return false;
-    *out = nothing.list;
-    return true;
-}
-
-/* The operation of map or select on each item: a routine and its additional arguments. */
-struct step {
-    const struct call *call;
-    struct item_path path;
-    const struct routine *routine; /* NULL: none */
-    uint32_t first;                /* index of its first argument */
-};
-
-static bool step_find(struct jinja_machine *machine, struct step *step, uint32_t which, bool test) {
-    const struct value *name = &step->call->rest[which];
-    struct bytes text = {"", 0};
-    if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
-    step->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
-    step->first = which + 1;
-    return step->routine || machine_fail(machine, "the %s '%.*s' is unknown or not supported",
-                                         test ? "test" : "filter",
-                                         (int)(text.count < 80 ? text.count : 80), text.data);
-}
-
-static bool step_run(struct jinja_machine *machine, const struct step *step,
-                     const struct value *item, struct value *out) {
-    struct value subject;
-    const struct call *call = step->call;
-    if (!machine_spend(machine, 1) || !item_path_follow(machine, &step->path, item, &subject))
-        return false;
-    *out = subject;
-    return !step->routine ||
-           routine_call(machine, step->routine, &subject, call->rest + step->first,
-                        call->rest_count - step->first, call->named, call->named_count, out);
-}
-
-static bool step_of_map(struct jinja_machine *machine, const struct call *call, struct step *out) {
-    const struct value *attribute = NULL;
-    *out = (struct step){.call = call};
-    if (call->rest_count > 0) return step_find(machine, out, 0, false);
-    for (uint32_t i = 0; i < call->named_count; i++)
-        if (item_filters_is_word(&call->named[i].name, "attribute"))
-            attribute = &call->named[i].value;
-    if (!attribute) return machine_fail(machine, "map requires a filter argument");
-    if (!item_path_open(machine, attribute, &out->path)) return false;
-    for (uint32_t i = 0; i < call->named_count; i++) {
-        const struct named_value *other = &call->named[i];
-        if (item_filters_is_word(&other->name, "default"))
-            out->path.otherwise = other->value.kind == VALUE_NONE ? NULL : &other->value;
-        else if (&other->value != attribute)
-            return machine_fail(machine, "Unexpected keyword argument '%.*s'",
-                                (int)(other->name.text->count < 80 ? other->name.text->count : 80),
-                                other->name.text->data);
-    }
-    return true;
-}
-
-static bool item_filters_map(struct jinja_machine *machine, const struct call *call,
-                             struct value *out) {
-    struct step step;
-    struct value_list *list;
-    struct value mapped;
-    if (!items_or_none(machine, &call->subject, &list)) return false;
-    if (list->count == 0) return once(machine, list, out);
-    if (!step_of_map(machine, call, &step) ||
-        !value_make_list(machine, VALUE_LIST, list->count, &mapped))
-        return false;
-    for (uint32_t i = 0; i < list->count; i++)
-        if (!step_run(machine, &step, &list->items[i], &mapped.list->items[mapped.list->count++]))
-            return false;
-    return once(machine, mapped.list, out);
-}
-
-/* select, reject, selectattr, rejectattr */
-static bool select(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const char *name = call->routine->name;
-    bool wanted = name[0] == 's', by_attribute = name[6] != '\0';
-    struct step step = {.call = call};
-    struct value_list *list;
-    struct value kept, answer;
-    uint32_t capacity = 8;
-    if (!items_or_none(machine, &call->subject, &list)) return false;
-    if (list->count == 0) return once(machine, list, out);
-    if (by_attribute && call->rest_count == 0)
-        return machine_fail(machine, "Missing parameter for attribute name");
-    if ((by_attribute && !item_path_open(machine, &call->rest[0], &step.path)) ||
-        (call->rest_count > by_attribute && !step_find(machine, &step, by_attribute, true)) ||
-        !value_make_list(machine, VALUE_LIST, capacity, &kept))
-        return false;
-    for (uint32_t i = 0; i < list->count; i++)
-        if (!step_run(machine, &step, &list->items[i], &answer) ||
-            (value_truth(&answer) == wanted &&
-             !value_list_push(machine, kept.list, &capacity, list->items[i])))
-            return false;
-    return once(machine, kept.list, out);
+    return item_filters_once(machine, kept.list, out);
 }
 
 static const struct routine rows[] = {
@@ -333,11 +227,6 @@ static const struct routine rows[] = {
     {.name = "last", .run = item_filters_last},
     {.name = "join", .run = item_filters_join, .parameters = {"d", "attribute"}},
     {.name = "list", .run = list},
-    {.name = "map", .run = item_filters_map, .rest = true, .named = true},
-    {.name = "select", .run = select, .rest = true, .named = true},
-    {.name = "reject", .run = select, .rest = true, .named = true},
-    {.name = "selectattr", .run = select, .rest = true, .named = true},
-    {.name = "rejectattr", .run = select, .rest = true, .named = true},
     {.name = "items", .run = items},
     {.name = "dictsort", .run = dictsort, .parameters = {"case_sensitive", "by", "reverse"}},
     {.name = "sort",
