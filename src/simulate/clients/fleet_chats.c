@@ -31,12 +31,11 @@ static void make_content(const struct fleet_clients *clients, char *out, uint32_
 }
 
 size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *client,
-                       struct sampling *sampling, uint32_t *answer_max, char *out, size_t room) {
+                       const char *binds, struct sampling *sampling, uint32_t *answer_max,
+                       char *out, size_t room) {
     char content[FLEET_PROMPT_MAX];
     make_content(clients, content,
                  1 + fleet_chats_below(clients, 2, FLEET_PROMPT_MAX - FLEET_TOKEN_ORACLE_FRAME));
-    char binds[600];
-    (void)fleet_clients_bind(clients, client, binds, sizeof binds);
     bool gives_tools = fleet_chats_below(clients, 3, 7) > 0 && !client->bound;
     bool forbids = fleet_chats_below(clients, 4, 12) == 0;
     *answer_max = 1 + fleet_chats_below(clients, 5, FLEET_ANSWER_MAX - 1);

@@ -13,9 +13,11 @@
 bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena);
 
 /* Turns the client into a chat client: fills in its request and writes the body to out[room].
- * Returns the size of the body in bytes. */
+ * `binds` is the field of its constraint, with a comma before it, or "". Returns the size of the
+ * body in bytes. */
 size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *client,
-                       struct sampling *sampling, uint32_t *answer_max, char *out, size_t room);
+                       const char *binds, struct sampling *sampling, uint32_t *answer_max,
+                       char *out, size_t room);
 
 /* Computes the expected text. The token limits of all choices must be known. */
 void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *client);

@@ -25,13 +25,6 @@ bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
     return true;
 }
 
-void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
-                          const char *text) {
-    if (clients->breach[0]) return;
-    format_text(clients->breach, sizeof clients->breach, "client %llu: %s",
-                (unsigned long long)client->number, text);
-}
-
 /* ---- requests ---- */
 
 /* Makes the next turn of an earlier client's conversation: its prompt, its answer, and a little
@@ -102,8 +95,10 @@ static size_t write_prompts(const struct fleet_client *client, char *out, size_t
     return used + format_text(out + used, room - used, several ? "]" : "");
 }
 
-size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
-                          char *out, size_t room) {
+/* Decides whether the next client constrains its answers. Writes the field of the request with a
+ * comma before it. Returns its size in bytes; 0 without a constraint. */
+static size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
+                                 char *out, size_t room) {
     client->constraint = fleet_clients_below(clients, 41, FLEET_CONSTRAINTS);
     client->bound = clients->constraints && clients->token_oracle->tokenizer &&
                     fleet_clients_below(clients, 40, 3) == 0;
@@ -191,7 +186,9 @@ static size_t make_completion(struct fleet_clients *clients, struct fleet_client
 }
 
 static size_t make_chat(struct fleet_clients *clients, struct fleet_client *client) {
-    size_t used = fleet_chats_ask(clients, client, &client->sampling, &client->answer_max,
+    char binds[600];
+    (void)fleet_clients_bind(clients, client, binds, sizeof binds);
+    size_t used = fleet_chats_ask(clients, client, binds, &client->sampling, &client->answer_max,
                                   clients->body, BODY_BYTES);
     fleet_clients_expect(clients, client);
     return used;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/format.h"
 #include "base/random.h"
 #include "contract/machine.h"
 #include "contract/sampling.h"
@@ -106,10 +107,13 @@ static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, 
     return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
 }
 
-/* Decides whether the next client constrains its answers. Writes the field of the request with a
- * comma before it. Returns its size in bytes; 0 without a constraint. */
-size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
-                          char *out, size_t room);
+/* Records a breach: "client 7: text". Only the first one is kept. */
+static inline void fleet_clients_breach(struct fleet_clients *clients,
+                                        const struct fleet_client *client, const char *text) {
+    if (clients->breach[0]) return;
+    format_text(clients->breach, sizeof clients->breach, "client %llu: %s",
+                (unsigned long long)client->number, text);
+}
 
 /* The CLIENT_REQUEST of the next client, valid until the next call. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time);
@@ -122,7 +126,3 @@ void fleet_clients_receive(struct fleet_clients *clients, const struct record *r
 
 /* The tenant of a client, which salts its prefix cache keys. */
 uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number);
-
-/* Records a breach: "client 7: text". */
-void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
-                          const char *text);
