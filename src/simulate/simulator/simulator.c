@@ -4,55 +4,12 @@
 #include "simulate/simulator/simulator.h"
 
 #include "base/check.h"
-#include "base/checksum.h"
-#include "base/format.h"
 #include "base/number.h"
 #include "contract/kv_block.h"
 #include "simulate/simulator/simulator_state.h"
 #include "simulate/simulator/simulator_words.h"
 
 #define WAKES_AT_ONCE 100000 /* events at one time; more mean that a machine never rests */
-
-/* ---- shared by all files ---- */
-
-void simulator_breach(struct simulator_world *world, const char *text) {
-    struct simulator_report *report = world->report;
-    if (!report->breach[0])
-        format_text(report->breach, sizeof report->breach, "%s (after %lld us)", text,
-                    (long long)(world->now_ns / 1000));
-}
-
-void simulator_note(struct simulator_world *world, const struct record *record) {
-    struct simulator_report *report = world->report;
-    report->records++;
-    report->digest =
-        hash_mix(report->digest ^ checksum_of(record, record->bytes) ^ (uint64_t)world->now_ns);
-}
-
-/* ---- the fleet of the options ---- */
-
-const struct simulator_unit_kind *simulator_kind_of(const struct simulator_options *options,
-                                                    uint32_t index) {
-    for (uint32_t i = 0; i < options->kind_count; i++) {
-        if (index < options->kinds[i].count) return &options->kinds[i];
-        index -= options->kinds[i].count;
-    }
-    return NULL;
-}
-
-uint32_t simulator_unit_count(const struct simulator_options *options) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        count += options->kinds[i].count;
-    return count;
-}
-
-uint32_t simulator_context_tokens(const struct simulator_options *options) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < options->kind_count; i++)
-        most = max_u32(most, options->kinds[i].context_tokens_max);
-    return most;
-}
 
 /* ---- opening ---- */
 
@@ -136,6 +93,7 @@ static void begin_counting(struct simulator_world *world) {
 static void simulator_happen(struct simulator_world *world, const struct event *event) {
     struct simulator_unit *unit = &world->units[event->index];
     struct simulator_gateway *gateway = &world->gateways[event->index];
+    const struct record *asked;
     switch ((enum simulator_event)event->kind) {
     case SIMULATOR_EVENT_UNIT:
         if (event_queue_alarm_rings(&unit->alarm, &world->events, world->now_ns))
@@ -146,7 +104,9 @@ static void simulator_happen(struct simulator_world *world, const struct event *
             simulator_gateways_run(world, gateway);
         break;
     case SIMULATOR_EVENT_ASK:
-        simulator_clients_ask(world);
+        asked = simulator_clients_ask(world, &gateway);
+        simulator_gateways_ask(world, gateway, asked);
+        simulator_clients_fetch(world);
         break;
     case SIMULATOR_EVENT_TRANSFER_OUT:
     case SIMULATOR_EVENT_TRANSFER_IN:

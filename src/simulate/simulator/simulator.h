@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/number.h"
 #include "serving/unit/unit.h"
 #include "simulate/hardware/step_clock.h"
 #include "simulate/simulator/simulator_request.h"
@@ -131,12 +132,28 @@ struct simulator_report {
 };
 
 /* The kind of the unit `index`; NULL if there is no such unit. */
-const struct simulator_unit_kind *simulator_kind_of(const struct simulator_options *options,
-                                                    uint32_t index);
-uint32_t simulator_unit_count(const struct simulator_options *options);
+static inline const struct simulator_unit_kind *
+simulator_kind_of(const struct simulator_options *options, uint32_t index) {
+    for (uint32_t i = 0; i < options->kind_count; i++) {
+        if (index < options->kinds[i].count) return &options->kinds[i];
+        index -= options->kinds[i].count;
+    }
+    return NULL;
+}
+static inline uint32_t simulator_unit_count(const struct simulator_options *options) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        count += options->kinds[i].count;
+    return count;
+}
 
 /* The largest context_tokens_max of all kinds. */
-uint32_t simulator_context_tokens(const struct simulator_options *options);
+static inline uint32_t simulator_context_tokens(const struct simulator_options *options) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        most = max_u32(most, options->kinds[i].context_tokens_max);
+    return most;
+}
 
 /* Runs a simulation in `arena`, which has simulator_bytes(options). STATUS_INVALID names the
  * option. */

@@ -83,11 +83,29 @@ static void expect_next(struct simulator_world *world) {
                     (struct event){.due_ns = begin_ns, .kind = SIMULATOR_EVENT_ASK});
 }
 
+/* During a crowd, requests arrive `factor` times as fast for `lasts`. A crowd that begins during
+ * another one starts after it. */
+int64_t simulator_clients_arrival(const struct simulator_options *options, int64_t arrival_ns) {
+    int64_t gained_ns = 0, free_ns = 0;
+    for (uint32_t i = 0; i < options->fault_count; i++) {
+        const struct simulator_fault *fault = &options->faults[i];
+        if (fault->kind != SIMULATOR_FAULT_CROWD) continue;
+        int64_t begin_ns = fault->at_ns > free_ns ? fault->at_ns : free_ns;
+        int64_t within_ns = arrival_ns - gained_ns - begin_ns;
+        int64_t passes_ns = (int64_t)((double)fault->lasts_ns * fault->factor);
+        if (within_ns <= 0) break;
+        if (within_ns < passes_ns) return begin_ns + (int64_t)((double)within_ns / fault->factor);
+        gained_ns += passes_ns - fault->lasts_ns;
+        free_ns = begin_ns + fault->lasts_ns;
+    }
+    return arrival_ns - gained_ns;
+}
+
 void simulator_clients_fetch(struct simulator_world *world) {
     const struct simulator_source *source = &world->options->source;
     world->has_next = source->next(source->self, &world->next);
     if (world->has_next && !world->next.standing)
-        world->next.arrival_ns = simulator_faults_arrival(world->options, world->next.arrival_ns);
+        world->next.arrival_ns = simulator_clients_arrival(world->options, world->next.arrival_ns);
     expect_next(world);
 }
 
@@ -152,12 +170,11 @@ static const struct record *simulator_clients_make_request(struct simulator_worl
     return &record->record;
 }
 
-void simulator_clients_ask(struct simulator_world *world) {
+const struct record *simulator_clients_ask(struct simulator_world *world,
+                                           struct simulator_gateway **gateway_out) {
     struct simulator_client *client = simulator_clients_claim(world);
-    struct simulator_gateway *gateway = gateway_of(world, client->number);
-    simulator_gateways_ask(world, gateway,
-                           simulator_clients_make_request(world, gateway->index, client));
-    simulator_clients_fetch(world);
+    *gateway_out = gateway_of(world, client->number);
+    return simulator_clients_make_request(world, (*gateway_out)->index, client);
 }
 
 /* The text is "#" and the number of the request. Only the request that has just arrived can need

@@ -45,26 +45,6 @@ const struct simulator_fault *simulator_faults_wrong(const struct simulator_opti
     return NULL;
 }
 
-/* ---- crowds ---- */
-
-/* During a crowd, requests arrive `factor` times as fast for `lasts`. A crowd that begins during
- * another one starts after it. */
-int64_t simulator_faults_arrival(const struct simulator_options *options, int64_t arrival_ns) {
-    int64_t gained_ns = 0, free_ns = 0;
-    for (uint32_t i = 0; i < options->fault_count; i++) {
-        const struct simulator_fault *fault = &options->faults[i];
-        if (fault->kind != SIMULATOR_FAULT_CROWD) continue;
-        int64_t begin_ns = fault->at_ns > free_ns ? fault->at_ns : free_ns;
-        int64_t within_ns = arrival_ns - gained_ns - begin_ns;
-        int64_t passes_ns = (int64_t)((double)fault->lasts_ns * fault->factor);
-        if (within_ns <= 0) break;
-        if (within_ns < passes_ns) return begin_ns + (int64_t)((double)within_ns / fault->factor);
-        gained_ns += passes_ns - fault->lasts_ns;
-        free_ns = begin_ns + fault->lasts_ns;
-    }
-    return arrival_ns - gained_ns;
-}
-
 /* ---- events ---- */
 
 void simulator_faults_plan(struct simulator_world *world) {
@@ -118,7 +98,7 @@ static void begin(struct simulator_world *world, const struct simulator_fault *f
     case SIMULATOR_FAULT_EXPERTS_HOT:
         step_clock_heat(unit->clock, fault->factor, world->now_ns);
         break;
-    default: /* crowds: simulator_faults_arrival changes the arrivals */
+    default: /* crowds: simulator_clients_arrival changes the arrivals */
         break;
     }
 }

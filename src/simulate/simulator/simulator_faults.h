@@ -44,8 +44,5 @@ const struct simulator_fault *simulator_faults_wrong(const struct simulator_opti
 /* Schedules all faults. */
 void simulator_faults_plan(struct simulator_world *world);
 
-/* The arrival time of a request, given its arrival time without crowds. */
-int64_t simulator_faults_arrival(const struct simulator_options *options, int64_t arrival_ns);
-
 /* Begins or ends a fault. */
 void simulator_faults_happen(struct simulator_world *world, const struct event *event);

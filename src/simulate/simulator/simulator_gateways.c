@@ -67,6 +67,16 @@ enum status simulator_gateways_open(struct simulator_world *world, struct arena 
 
 /* ---- records to and from the machine ---- */
 
+/* Sends a record to the unit with that connection. */
+static void send_to_unit(struct simulator_world *world, uint32_t gateway, uint32_t connection,
+                         const struct record *record) {
+    struct simulator_unit *unit = &world->units[connection % world->unit_count];
+    if (!unit->up || unit->connections[gateway] != connection) return;
+    int64_t due_ns = world->now_ns + world->network_ns;
+    post_send(&unit->inbox, due_ns, connection, record);
+    simulator_wake(world, &unit->alarm, due_ns);
+}
+
 /* Sends the records of the machine. A prompt that it requested is delivered as soon as the outbox
  * is empty. */
 static void simulator_gateways_drain(struct simulator_world *world,
@@ -76,8 +86,7 @@ static void simulator_gateways_drain(struct simulator_world *world,
     for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         if (record->kind == RECORD_TO_UNIT) {
             const struct record_envelope *envelope = (const struct record_envelope *)record;
-            simulator_units_send(world, gateway->index, envelope->unit.value,
-                                 envelope_inner(envelope));
+            send_to_unit(world, gateway->index, envelope->unit.value, envelope_inner(envelope));
         } else if (record->kind == RECORD_TOKENIZE) {
             check(!wanted);
             wanted = simulator_clients_tokenize(world, (const struct record_tokenize *)record);
@@ -104,7 +113,7 @@ void simulator_gateways_ask(struct simulator_world *world, struct simulator_gate
                             const struct record *request) {
     simulator_gateways_hand_over(world, gateway, request);
     simulator_gateways_drain(world, gateway);
-    simulator_gateways_wake(world, gateway, world->now_ns);
+    simulator_wake(world, &gateway->alarm, world->now_ns);
 }
 
 /* ---- records from units ---- */
@@ -115,7 +124,7 @@ void simulator_gateways_send(struct simulator_world *world, uint32_t index, uint
     int64_t due_ns = world->now_ns + world->network_ns;
     if (connection == 0) return;
     post_send_from_unit(&gateway->inbox, due_ns, connection, record);
-    simulator_gateways_wake(world, gateway, due_ns);
+    simulator_wake(world, &gateway->alarm, due_ns);
 }
 
 void simulator_gateways_report(struct simulator_world *world, uint32_t index, enum record_kind kind,
@@ -123,16 +132,10 @@ void simulator_gateways_report(struct simulator_world *world, uint32_t index, en
     struct simulator_gateway *gateway = &world->gateways[index];
     int64_t due_ns = world->now_ns + world->network_ns;
     post_send_link(&gateway->inbox, due_ns, connection, kind);
-    simulator_gateways_wake(world, gateway, due_ns);
+    simulator_wake(world, &gateway->alarm, due_ns);
 }
 
 /* ---- time ---- */
-
-void simulator_gateways_wake(struct simulator_world *world, struct simulator_gateway *gateway,
-                             int64_t due_ns) {
-    if (due_ns < world->now_ns) due_ns = world->now_ns;
-    event_queue_alarm_set(&gateway->alarm, &world->events, due_ns);
-}
 
 /* Lists the arrived messages from *at_io on, at most GATEWAY_EXPECT_MAX. Returns their number. */
 static uint32_t list_next(const struct simulator_world *world,
@@ -183,8 +186,8 @@ void simulator_gateways_run(struct simulator_world *world, struct simulator_gate
     simulator_gateways_drain(world, gateway);
     machine->step(machine->self, world->now_ns);
     simulator_gateways_drain(world, gateway);
-    simulator_gateways_wake(world, gateway, machine->next_wake_ns(machine->self));
-    simulator_gateways_wake(world, gateway, post_next_ns(&gateway->inbox));
+    simulator_wake(world, &gateway->alarm, machine->next_wake_ns(machine->self));
+    simulator_wake(world, &gateway->alarm, post_next_ns(&gateway->inbox));
 }
 
 void simulator_gateways_verify(struct simulator_world *world) {

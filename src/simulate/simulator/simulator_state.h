@@ -10,6 +10,9 @@
  */
 #pragma once
 
+#include "base/checksum.h"
+#include "base/format.h"
+#include "base/hash.h"
 #include "serving/gateway/gateway.h"
 #include "serving/unit/rank_units.h"
 #include "simulate/kernel/event_queue.h"
@@ -117,10 +120,26 @@ struct simulator_world {
 };
 
 /* Records a breach. Only the first text is kept. */
-void simulator_breach(struct simulator_world *world, const char *text);
+static inline void simulator_breach(struct simulator_world *world, const char *text) {
+    struct simulator_report *report = world->report;
+    if (!report->breach[0])
+        format_text(report->breach, sizeof report->breach, "%s (after %lld us)", text,
+                    (long long)(world->now_ns / 1000));
+}
 
 /* Adds a record that a machine receives to the digest and the count. */
-void simulator_note(struct simulator_world *world, const struct record *record);
+static inline void simulator_note(struct simulator_world *world, const struct record *record) {
+    struct simulator_report *report = world->report;
+    report->records++;
+    report->digest =
+        hash_mix(report->digest ^ checksum_of(record, record->bytes) ^ (uint64_t)world->now_ns);
+}
+
+/* Makes the unit or gateway with this alarm run at due_ns or earlier, but not before now. */
+static inline void simulator_wake(struct simulator_world *world, struct event_alarm *alarm,
+                                  int64_t due_ns) {
+    event_queue_alarm_set(alarm, &world->events, due_ns < world->now_ns ? world->now_ns : due_ns);
+}
 
 /* True while prompts and transfers take no time. */
 static inline bool simulator_settles(const struct simulator_world *world) {
@@ -135,14 +154,6 @@ enum status simulator_units_open(struct simulator_world *world, struct arena *ar
 
 /* Handles everything that is due at the unit. */
 void simulator_units_run(struct simulator_world *world, struct simulator_unit *unit);
-
-/* Makes the unit run at due_ns or earlier. */
-void simulator_units_wake(struct simulator_world *world, struct simulator_unit *unit,
-                          int64_t due_ns);
-
-/* Sends a gateway's record to the unit with that connection. */
-void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint32_t connection,
-                          const struct record *record);
 
 /* Start, end, disconnect and connect the unit. With `noticed`, gateways notice its loss at once,
  * otherwise after a timeout. A unit that is cut off cancels the requests of the gateway and
@@ -177,8 +188,6 @@ size_t simulator_gateways_bytes(const struct simulator_options *options);
 enum status simulator_gateways_open(struct simulator_world *world, struct arena *arena,
                                     struct error *error) MUST_USE;
 void simulator_gateways_run(struct simulator_world *world, struct simulator_gateway *gateway);
-void simulator_gateways_wake(struct simulator_world *world, struct simulator_gateway *gateway,
-                             int64_t due_ns);
 
 /* Sends a unit's record to the gateway `index`. */
 void simulator_gateways_send(struct simulator_world *world, uint32_t index, uint32_t connection,
@@ -201,8 +210,12 @@ bool simulator_clients_open(struct simulator_world *world, struct arena *arena);
 /* Gets the next request from the source and schedules it. */
 void simulator_clients_fetch(struct simulator_world *world);
 
-/* Sends the scheduled request to a gateway. */
-void simulator_clients_ask(struct simulator_world *world);
+/* The arrival time of a request, given its arrival time without crowds. */
+int64_t simulator_clients_arrival(const struct simulator_options *options, int64_t arrival_ns);
+
+/* The record of the scheduled request, and its gateway. */
+const struct record *simulator_clients_ask(struct simulator_world *world,
+                                           struct simulator_gateway **gateway_out);
 
 /* The record with the tokens of a prompt, which answers a TOKENIZE. */
 const struct record *simulator_clients_tokenize(struct simulator_world *world,

@@ -322,7 +322,7 @@ static enum status start(struct simulator_world *world, struct simulator_unit *u
     post_clear(&unit->inbox);
     for (uint32_t i = 0; i < world->options->gateways; i++)
         simulator_units_connect(world, unit, i);
-    simulator_units_wake(world, unit, world->now_ns);
+    simulator_wake(world, &unit->alarm, world->now_ns);
     return STATUS_OK;
 }
 
@@ -562,7 +562,7 @@ static void simulator_units_begin_step(struct simulator_world *world, struct sim
     unit->step_ns = world->now_ns;
     unit->done_ns =
         world->now_ns + engine->time.ns + (int64_t)(unit->kind->hardware->step_gap_us * 1000);
-    simulator_units_wake(world, unit, unit->done_ns);
+    simulator_wake(world, &unit->alarm, unit->done_ns);
 }
 
 /* Sends the records of the unit. Plans are handled first, because the duration of a step must be
@@ -592,15 +592,6 @@ static void simulator_units_hand_over(struct simulator_world *world, struct simu
         simulator_units_drain(world, unit);
 }
 
-void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint32_t connection,
-                          const struct record *record) {
-    struct simulator_unit *unit = &world->units[connection % world->unit_count];
-    if (!unit->up || unit->connections[gateway] != connection) return;
-    int64_t due_ns = world->now_ns + world->network_ns;
-    post_send(&unit->inbox, due_ns, connection, record);
-    simulator_units_wake(world, unit, due_ns);
-}
-
 void simulator_units_end_transfer(struct simulator_world *world, const struct event *event) {
     enum simulator_side side =
         event->kind == SIMULATOR_EVENT_TRANSFER_OUT ? SIMULATOR_OUT : SIMULATOR_IN;
@@ -609,7 +600,7 @@ void simulator_units_end_transfer(struct simulator_world *world, const struct ev
     if (!simulator_transfer_end(&world->transfers, event->index, side, event->stamp, &index, &done))
         return;
     simulator_units_hand_over(world, &world->units[index], &done.record);
-    simulator_units_wake(world, &world->units[index], world->now_ns);
+    simulator_wake(world, &world->units[index].alarm, world->now_ns);
 }
 
 void simulator_units_end_job(struct simulator_world *world, const struct event *event) {
@@ -618,7 +609,7 @@ void simulator_units_end_job(struct simulator_world *world, const struct event *
         simulator_storage_end(&world->storage, event->index, event->stamp, &index);
     if (!record) return;
     simulator_units_hand_over(world, &world->units[index], record);
-    simulator_units_wake(world, &world->units[index], world->now_ns);
+    simulator_wake(world, &world->units[index].alarm, world->now_ns);
 }
 
 static void simulator_units_end_step(struct simulator_world *world, struct simulator_unit *unit) {
@@ -633,12 +624,6 @@ static void simulator_units_end_step(struct simulator_world *world, struct simul
 }
 
 /* ---- time ---- */
-
-void simulator_units_wake(struct simulator_world *world, struct simulator_unit *unit,
-                          int64_t due_ns) {
-    if (due_ns < world->now_ns) due_ns = world->now_ns;
-    event_queue_alarm_set(&unit->alarm, &world->events, due_ns);
-}
 
 static bool is_connected(const struct simulator_world *world, const struct simulator_unit *unit,
                          uint32_t connection) {
@@ -670,7 +655,7 @@ void simulator_units_cut(struct simulator_world *world, struct simulator_unit *u
         if (cancel.request.high >> 32 == gateway)
             simulator_units_hand_over(world, unit, &cancel.record);
     }
-    simulator_units_wake(world, unit, world->now_ns);
+    simulator_wake(world, &unit->alarm, world->now_ns);
 }
 
 void simulator_units_run(struct simulator_world *world, struct simulator_unit *unit) {
@@ -685,9 +670,9 @@ void simulator_units_run(struct simulator_world *world, struct simulator_unit *u
     simulator_units_drain(world, unit);
     machine->step(machine->self, world->now_ns);
     simulator_units_drain(world, unit);
-    simulator_units_wake(world, unit, machine->next_wake_ns(machine->self));
-    simulator_units_wake(world, unit, post_next_ns(&unit->inbox));
-    if (unit->in_step) simulator_units_wake(world, unit, unit->done_ns);
+    simulator_wake(world, &unit->alarm, machine->next_wake_ns(machine->self));
+    simulator_wake(world, &unit->alarm, post_next_ns(&unit->inbox));
+    if (unit->in_step) simulator_wake(world, &unit->alarm, unit->done_ns);
 }
 
 /* ---- begin and end of counting ---- */
