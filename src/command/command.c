@@ -199,3 +199,24 @@ enum status command_write(const char *option, const char *path, command_writer *
     return error_set(error, STATUS_IO, "%s: cannot write %.300s: %s", option, path,
                      own_file_why(errno));
 }
+
+enum status command_take_lines(enum status (*take)(void *context, struct bytes line), void *context,
+                               struct error *error) {
+    char *line = NULL;
+    size_t capacity = 0, number = 0;
+    ssize_t length;
+    enum status status = STATUS_OK;
+    while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
+        number++;
+        if (strspn(line, " \t\r\n") == (size_t)length) continue;
+        status = take(context, (struct bytes){line, (size_t)length});
+        fflush(stdout);
+        if (!status) continue;
+        struct error reason = *error;
+        error_set(error, status, "standard input, line %zu: %.400s", number, reason.text);
+    }
+    if (!status && ferror(stdin))
+        status = error_set(error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
+    free(line);
+    return status;
+}

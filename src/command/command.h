@@ -79,6 +79,12 @@ enum status command_write(const char *option, const char *path, command_writer *
 /* Reads standard input to its end. The caller frees out->data. */
 enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 
+/* Calls `take` for each line of standard input that is not blank, and flushes stdout after each: a
+ * program on the other end may wait for it. Ends with the first line that fails: `take` sets
+ * *error, and the number of the line is added. */
+enum status command_take_lines(enum status (*take)(void *context, struct bytes line), void *context,
+                               struct error *error) MUST_USE;
+
 /* An option row for commands that accept messages. `member` of TYPE becomes "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     OPTION_ROW("content-specials", OPTION_CHOICE, "off",                                           \

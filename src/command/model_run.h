@@ -18,6 +18,8 @@ struct model_run_values {
     uint64_t threads;
 };
 
+#define MODEL_RUN_STEP_TOKENS 512 /* of a step without a unit */
+
 /* The warning for a model that has no end token. */
 #define MODEL_RUN_ENDLESS                                                                          \
     "has no token that ends an answer: neither eos_token_id in config.json or "                    \

@@ -20,7 +20,6 @@
 #include "programs/programs.h"
 #include "programs/sampler.h"
 
-#define STEP_TOKENS 512
 #define CONTEXT_DEFAULT 4096
 #define MESSAGES_MAX 1024
 
@@ -167,12 +166,6 @@ static enum status encode_conversation(struct chat *chat, struct error *error) {
     return status;
 }
 
-static bool chat_is_stop(const struct chat *chat, uint32_t token) {
-    for (uint32_t i = 0; i < chat->text.stop_token_count; i++)
-        if (chat->text.stop_tokens[i] == token) return true;
-    return false;
-}
-
 /* Generates and prints an answer, from the prompt's last logits to its end. */
 static enum status write_answer(struct chat *chat, struct token_stream *stream,
                                 uint32_t prompt_tokens, struct error *error) {
@@ -180,7 +173,7 @@ static enum status write_answer(struct chat *chat, struct token_stream *stream,
     sampler_begin(&chat->sampler, chat->prompt.tokens, prompt_tokens);
     for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
         uint32_t token = sampler_choose(&chat->sampler, chat->logits, NULL);
-        if (chat_is_stop(chat, token) || interrupted) return STATUS_OK;
+        if (sampler_ends(&chat->sampler, token) || interrupted) return STATUS_OK;
         token_stream_push(stream, token, chat_show, chat);
         struct solo_row row = {
             .form = TOKEN_GENERATED, .tokens = &token, .token_count = 1, .logits_count = 1};
@@ -253,7 +246,7 @@ static enum status chat_open(struct chat *chat, struct error *error) {
     uint64_t wanted = chat->values.max_context ? chat->values.max_context : CONTEXT_DEFAULT;
     enum status status = model_run_options(&chat->values.run, &options.model, error);
     if (status) return status;
-    options.model.step_tokens_max = STEP_TOKENS;
+    options.model.step_tokens_max = MODEL_RUN_STEP_TOKENS;
     options.context_max = (uint32_t)wanted;
     status = model_run_open(&options, &chat->solo, error);
     if (status) return status;

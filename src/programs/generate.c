@@ -11,8 +11,6 @@
 #include "programs/programs.h"
 #include "programs/sampler.h"
 
-#define STEP_TOKENS 512
-
 struct generate_values {
     struct model_run_values run;
     struct rank_job_values job;
@@ -103,12 +101,6 @@ static void print_token(struct generation *generation, uint32_t index, uint32_t 
     fflush(stdout);
 }
 
-static bool is_end(const struct generation *generation, uint32_t token) {
-    for (uint32_t i = 0; i < generation->ends.count; i++)
-        if (generation->ends.tokens[i] == token) return !generation->values.ignore_eos;
-    return false;
-}
-
 static enum status begin_answer(const struct generation *generation, uint32_t index,
                                 struct error *error) {
     const struct generate_values *values = &generation->values;
@@ -140,7 +132,8 @@ static void generate_add_token(struct generation *generation, uint32_t index, co
                         answer->logprobs + (size_t)answer->count * (1 + top));
     answer->tokens[answer->count++] = token;
     if (generation->prompts.count == 1) print_token(generation, answer->count - 1, token);
-    answer->ended = is_end(generation, token) || answer->count == generation->values.max_new;
+    answer->ended = (!generation->values.ignore_eos && sampler_ends(&answer->sampler, token)) ||
+                    answer->count == generation->values.max_new;
 }
 
 /* Forms the next step: first prompts, later one token of every answer. */
@@ -211,7 +204,7 @@ static enum status generate_open_model(struct generation *generation, struct sol
     options->sequences = generation->prompts.count;
     options->context_max = longest;
     options->model.step_tokens_max =
-        max_u32(prompt < STEP_TOKENS ? prompt : STEP_TOKENS, options->sequences);
+        max_u32(min_u32(prompt, MODEL_RUN_STEP_TOKENS), options->sequences);
     enum status status = model_run_open(options, &generation->solo, error);
     if (status != STATUS_OK) return status;
     generation->shape = model_shape(solo_model(generation->solo));

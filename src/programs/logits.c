@@ -13,8 +13,6 @@
 #include "command/rank_job.h"
 #include "programs/programs.h"
 
-#define STEP_TOKENS 512
-
 struct logits_values {
     struct model_run_values run;
     struct rank_job_values job;
@@ -36,7 +34,7 @@ static const struct option logits_rows[] = {
      .maximum = LIMIT_CONTEXT},
     {"chunk", OPTION_COUNT, NULL,
      "tokens computed in one step, a multiple of 64; 0: 512. Never changes a result", AT(chunk),
-     .maximum = STEP_TOKENS},
+     .maximum = MODEL_RUN_STEP_TOKENS},
     {"routing", OPTION_FLAG, NULL, "add the experts chosen at the last position", AT(routing)},
     {"mtp", OPTION_FLAG, NULL, "add the MTP head's prediction at every position", AT(mtp)},
     {"json", OPTION_FLAG, NULL, "print one JSON object instead of lines", AT(json)},
@@ -68,8 +66,8 @@ struct study {
     const struct shape *shape;
     struct model_run_prompts prompts;
     struct logits_view *views; /* [prompts.count] */
-    float *logits;             /* [at most STEP_TOKENS * prompts in a step][vocab] of one step */
-    uint32_t *order;           /* [vocab] */
+    float *logits;   /* [at most MODEL_RUN_STEP_TOKENS * prompts in a step][vocab] of one step */
+    uint32_t *order; /* [vocab] */
 };
 
 static enum status logits_take_room(struct study *study, struct error *error) {
@@ -87,7 +85,7 @@ static enum status logits_take_room(struct study *study, struct error *error) {
         view->routing = malloc((routed + 1) * sizeof(uint32_t));
         view->mtp = malloc(prompt->count * sizeof(uint32_t));
         whole = view->logits && view->routing && view->mtp;
-        rows += min_u32(prompt->last, STEP_TOKENS);
+        rows += min_u32(prompt->last, MODEL_RUN_STEP_TOKENS);
     }
     if (whole) whole = (study->logits = malloc(rows * vocab * sizeof(float))) != NULL;
     return whole ? STATUS_OK
@@ -242,7 +240,7 @@ static enum status run(struct study *study, struct error *error) {
     if (status != STATUS_OK) return status;
     options.sequences = study->prompts.count;
     options.context_max = study->prompts.longest;
-    options.model.step_tokens_max = min_u32(study->prompts.longest, STEP_TOKENS);
+    options.model.step_tokens_max = min_u32(study->prompts.longest, MODEL_RUN_STEP_TOKENS);
     options.model.mtp = study->values.mtp;
     status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;

@@ -68,6 +68,12 @@ enum status sampler_apply(struct sampler *sampler, const struct sampler_values *
     return STATUS_OK;
 }
 
+bool sampler_ends(const struct sampler *sampler, uint32_t token) {
+    for (uint32_t i = 0; i < sampler->stop_count; i++)
+        if (sampler->biases[sampler->bias_count + i].token == token) return true;
+    return false;
+}
+
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count) {
     uint32_t count =
         prompt_count < sampler->token_capacity ? prompt_count : sampler->token_capacity;

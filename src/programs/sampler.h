@@ -60,6 +60,9 @@ void sampler_close(struct sampler *sampler);
 enum status sampler_apply(struct sampler *sampler, const struct sampler_values *values,
                           const uint32_t *stops, uint32_t stop_count, struct error *error) MUST_USE;
 
+/* True if the token is one of those that end an answer. */
+bool sampler_ends(const struct sampler *sampler, uint32_t token);
+
 /* Begins a new answer to this prompt. */
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);
 

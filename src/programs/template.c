@@ -6,7 +6,6 @@
  * request's values unchanged, and add_generation_prompt is off unless the request has it. --jsonl
  * reads one request and prints one result per line, to compare many (`./dev templates`).
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +14,13 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "command/json_print.h"
-#include "host/process/configuration/default_model.h"
+#include "command/model_run.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
 #include "serving/gateway/chat_prompt.h"
 #include "serving/jinja/evaluate/jinja.h"
 
 #define REQUEST_BYTES_MAX ((size_t)1 << 28)
-#define PATH_BYTES 4096
 #define ARENA_BYTES ((size_t)4 << 30) /* lazily taken */
 #define OWN_VARIABLES 6
 
@@ -289,42 +287,27 @@ static void print_member(const char *name, struct bytes text) {
     json_print_close(&print);
 }
 
-static enum status template_run_lines(struct template_session *session) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    enum status status = STATUS_OK;
-    while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
-        struct jinja_rendering rendering;
-        if (strspn(line, " \t\r\n") == (size_t)length) continue;
-        if (render_alone(session, (struct bytes){line, (size_t)length}, &rendering))
-            print_member("error", bytes_of(session->error.text));
-        else
-            print_member("text", rendering.text);
-        fflush(stdout);
-    }
-    if (!status && ferror(stdin))
-        status = error_set(&session->error, STATUS_IO, "cannot read standard input: %s",
-                           strerror(errno));
-    free(line);
-    return status;
+static enum status template_run_line(void *context, struct bytes line) {
+    struct template_session *session = context;
+    struct jinja_rendering rendering;
+    if (render_alone(session, line, &rendering))
+        print_member("error", bytes_of(session->error.text));
+    else
+        print_member("text", rendering.text);
+    return STATUS_OK;
 }
 
 /* ---- the command ---- */
 
 static enum status template_session_open(struct template_session *session) {
     const struct template_values *values = &session->values;
-    char folder[PATH_BYTES];
     const char *model = values->model;
     enum status status = STATUS_OK;
     bool alone = values->template || values->jsonl; /* needs no model */
     struct template_choice choice = {
         .chat_template = alone ? values->template : values->chat_template,
         .brings_tools = !alone && !strcmp(values->tools_template, "auto")};
-    if (!model && (!alone || values->tokens)) {
-        status = default_model_find(folder, sizeof folder, &session->error);
-        model = folder;
-    }
+    if (!alone || values->tokens) status = model_run_directory(model, &model, &session->error);
     if (!status)
         status = model_text_open_template(alone ? values->model : model, &choice, &session->chat,
                                           &session->error);
@@ -364,8 +347,9 @@ int program_template(void *given, const struct option_result *result) {
         return command_misused("REQUEST.json is missing");
     enum status status = template_session_open(&session);
     if (!status)
-        status = session.values.jsonl ? template_run_lines(&session)
-                                      : template_run_one(&session, result->positional[0]);
+        status = session.values.jsonl
+                     ? command_take_lines(template_run_line, &session, &session.error)
+                     : template_run_one(&session, result->positional[0]);
     exit_code = command_end(status, &session.error);
     template_session_close(&session);
     return exit_code;

@@ -3,14 +3,13 @@
  * model directory. The input is one text from the command line or standard input. With --jsonl,
  * input and output are one JSON object per line.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/tree.h"
 #include "command/json_print.h"
-#include "host/process/configuration/default_model.h"
+#include "command/model_run.h"
 #include "host/process/model_text.h"
 #include "programs/programs.h"
 
@@ -96,13 +95,8 @@ static enum status grow(struct session *session, void **memory, size_t *bytes, s
 }
 
 static enum status tokenize_session_open(struct session *session) {
-    char folder[4096];
-    const char *model = session->values.model;
-    enum status status = STATUS_OK;
-    if (!model) {
-        status = default_model_find(folder, sizeof folder, &session->error);
-        model = folder;
-    }
+    const char *model;
+    enum status status = model_run_directory(session->values.model, &model, &session->error);
     bool frames = session->encodes && (session->values.framed || session->values.jsonl);
     if (!status && frames)
         status = model_text_open_words(model, &session->model_text, &session->error);
@@ -232,7 +226,8 @@ static enum status detokenize_line(struct session *session, struct arena *arena,
     return tokenize_print_text(session, ids, count, skip_special);
 }
 
-static enum status run_line(struct session *session, struct bytes text) {
+static enum status tokenize_run_line(void *context, struct bytes text) {
+    struct session *session = context;
     const struct tree *line = NULL;
     struct arena arena;
     enum status status = grow(session, &session->tree_memory, &session->tree_bytes,
@@ -242,27 +237,6 @@ static enum status run_line(struct session *session, struct bytes text) {
     status = tree_parse(&arena, text, "the line", &line, &session->error);
     if (status) return status;
     return session->encodes ? tokenize_line(session, line) : detokenize_line(session, &arena, line);
-}
-
-static enum status tokenize_run_lines(struct session *session) {
-    char *line = NULL;
-    size_t capacity = 0, number = 0;
-    ssize_t length;
-    enum status status = STATUS_OK;
-    while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
-        number++;
-        if (strspn(line, " \t\r\n") == (size_t)length) continue;
-        status = run_line(session, (struct bytes){line, (size_t)length});
-        fflush(stdout); /* a program on the other end may wait for this line */
-        if (!status) continue;
-        struct error reason = session->error;
-        error_set(&session->error, status, "standard input, line %zu: %.400s", number, reason.text);
-    }
-    if (!status && ferror(stdin))
-        status = error_set(&session->error, STATUS_IO, "cannot read standard input: %s",
-                           strerror(errno));
-    free(line);
-    return status;
 }
 
 /* ---- without JSON ---- */
@@ -313,7 +287,8 @@ static int run(const struct tokenize_values *values, const struct option_result 
         return command_misused("--jsonl reads standard input, not an argument");
     enum status status = tokenize_session_open(&session);
     if (!status)
-        status = values->jsonl ? tokenize_run_lines(&session) : tokenize_run_one(&session, result);
+        status = values->jsonl ? command_take_lines(tokenize_run_line, &session, &session.error)
+                               : tokenize_run_one(&session, result);
     tokenize_session_close(&session);
     return command_end(status, &session.error);
 }
