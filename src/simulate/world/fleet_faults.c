@@ -23,7 +23,7 @@ static void kill_gateway(struct world *world, struct fleet_dice *dice) {
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     if (unit->up && world->hosts.present)
-        fleet_hosts_kill_rank(world, unit->index, 0);
+        fleet_ranks_kill_living(world, unit->index, 0);
     else if (unit->up)
         fleet_units_kill(world, unit->index);
 }
@@ -54,7 +54,7 @@ static void doom_rank(struct world *world, struct fleet_dice *dice) {
         left += !unit->dead[i];
     if (!unit->up || left < 2 || unit->dead[rank]) return;
     if (world->hosts.present)
-        fleet_hosts_kill_rank(world, unit->index, rank);
+        fleet_ranks_kill_living(world, unit->index, rank);
     else
         unit->dies = 1 + rank;
 }

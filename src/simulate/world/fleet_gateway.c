@@ -3,17 +3,19 @@
  * gateway dies, its clients receive nothing more. Units cancel its requests and connect to its
  * successor, which knows neither the requests nor the clients. The other gateways continue.
  */
-#include "base/hash.h"
-#include "serving/gateway/gateway.h"
+#include <math.h>
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/number.h"
+#include "serving/gateway/gateway.h"
 #include "serving/gateway/gateway_state.h"
 #include "simulate/world/fleet_state.h"
 
 #define ASKED_APART_NS (400 * FLEET_MS) /* longest time between two clients */
 #define FLOODED_NS (100 * FLEET_MS)     /* the same if an account floods */
+#define NIGHT 0.3                       /* with a manager: load at night over the load at noon */
 
 enum { RECENT = 12 }; /* the client that leaves is one of the last so many */
 
@@ -178,6 +180,14 @@ static void note_other(struct world *world, struct fleet_client *client) {
     }
 }
 
+/* The longest time between two clients. With a manager it is shorter near noon. */
+static int64_t apart_ns(const struct world *world) {
+    int64_t most_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
+    if (!world->managers.present) return most_ns;
+    double noon = 0.5 - 0.5 * cos(2 * M_PI * (double)(world->now_ns % DAY_NS) / (double)DAY_NS);
+    return (int64_t)((double)most_ns / (NIGHT + (1 - NIGHT) * noon));
+}
+
 static void fleet_gateway_ask(struct world *world) {
     uint32_t gateway = choose_gateway(world);
     const struct record *asked =
@@ -190,9 +200,7 @@ static void fleet_gateway_ask(struct world *world) {
                                         client->tenant);
     note_other(world, client);
     fleet_gateway_hand_over(world, gateway, asked);
-    int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
-    if (world->managers.present) apart_ns = fleet_managers_apart_ns(world, apart_ns);
-    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);
+    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns(world));
     if (world->ask_ns > world->asked_ns || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
 }

@@ -21,48 +21,8 @@
 
 /* ---- the network ---- */
 
-int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t other) {
-    const struct fleet_hosts *hosts = &world->hosts;
-    if (machine == other) return 0;
-    int64_t cut_ns = hosts->cut_ns[machine][other];
-    if (cut_ns < hosts->machines[machine].off_ns) cut_ns = hosts->machines[machine].off_ns;
-    if (cut_ns < hosts->machines[other].off_ns) cut_ns = hosts->machines[other].off_ns;
-    return cut_ns > world->now_ns ? cut_ns : 0;
-}
-
-uint32_t fleet_hosts_machine_of(const struct world *world, const struct fleet_agent *agent) {
-    return world->hosts.machine_of[agent->unit][agent->part];
-}
-
 static bool is_up(const struct fleet_frame *frame) {
     return frame->kind >= FRAME_FACTS;
-}
-
-static void put(struct fleet_hosts *hosts, struct fleet_frame frame, int64_t due_ns) {
-    frame.record.bytes = sizeof frame;
-    post_send(&hosts->frames, due_ns, frame.link, &frame.record);
-}
-
-void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns) {
-    struct fleet_hosts *hosts = &world->hosts;
-    uint32_t machine = hosts->machine_of[frame.unit][frame.part];
-    uint32_t other = hosts->supervisors[frame.unit].place;
-    bool slow = hosts->machines[machine].slow_ns > world->now_ns ||
-                hosts->machines[other].slow_ns > world->now_ns;
-    int64_t due_ns = world->now_ns + fleet_dice_time(&hosts->dice, FLEET_MS / 10,
-                                                     slow ? FLEET_SECOND / 2 : 3 * FLEET_MS);
-    if (*out_ns < due_ns) *out_ns = due_ns;
-    put(hosts, frame, *out_ns);
-}
-
-struct fleet_agent *fleet_hosts_agent_of(const struct fleet_hosts *hosts,
-                                         const struct fleet_frame *frame) {
-    for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
-        const struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
-        if (agent->alive && agent->link == frame->link)
-            return (struct fleet_agent *)(uintptr_t)agent;
-    }
-    return NULL;
 }
 
 static bool is_lost(const struct fleet_hosts *hosts, const struct fleet_frame *frame) {
@@ -75,8 +35,8 @@ static int64_t held_ns(const struct world *world, const struct fleet_frame *fram
     const struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
     uint32_t machine = hosts->machine_of[frame->unit][frame->part];
-    int64_t cut_ns = fleet_hosts_cut_ns(world, machine, supervisor->place);
-    const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, frame);
+    int64_t cut_ns = fleet_network_cut_ns(world, machine, supervisor->place);
+    const struct fleet_agent *agent = fleet_network_agent_of(hosts, frame);
     if (is_lost(hosts, frame)) return 0;
     if (cut_ns) return cut_ns;
     if (is_up(frame)) return supervisor->stopped_ns;
@@ -90,7 +50,8 @@ static void refuse(struct world *world, const struct fleet_frame *frame) {
     const struct fleet_frame lost = {
         .kind = FRAME_LOST, .unit = frame->unit, .part = frame->part, .link = frame->link};
     if (frame->kind != FRAME_CONNECT || !fleet_dice_below(dice, 4)) return;
-    put(&world->hosts, lost, world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND));
+    fleet_network_put(&world->hosts, lost,
+                      world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND));
 }
 
 /* The frame at an offset, which moves to the next frame if this one cannot be received. Returns NULL
@@ -134,37 +95,30 @@ static int64_t frame_wake_ns(const struct world *world) {
 
 /* ---- faults ---- */
 
-/* Draws the end of a fault. A fault that is already active is not shortened. */
-static void fleet_hosts_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
-                             int64_t most_ns) {
-    int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
-    if (*until_ns < ns) *until_ns = ns;
-}
-
 static uint32_t fleet_hosts_any_unit(const struct world *world, struct fleet_dice *dice) {
     return fleet_dice_below(dice, world->unit_count);
 }
 
 static void kill_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
-    fleet_hosts_kill_rank(world, unit, fleet_dice_below(dice, world->ranks));
+    fleet_ranks_kill_living(world, unit, fleet_dice_below(dice, world->ranks));
 }
 
 static void stop_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
-        fleet_ranks_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
-    if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
+        fleet_network_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+    if (process) fleet_network_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
 /* Makes a process hang: it computes forever without a result. */
 static void hang_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
-        fleet_ranks_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
+        fleet_network_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
     if (!process) return;
     process->spins = true;
-    fleet_hosts_last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
+    fleet_network_last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
 }
 
 static struct fleet_agent *any_agent(struct world *world, struct fleet_dice *dice) {
@@ -183,7 +137,7 @@ static void kill_agent(struct world *world, struct fleet_dice *dice) {
 
 static void stop_agent(struct world *world, struct fleet_dice *dice) {
     struct fleet_agent *agent = any_agent(world, dice);
-    if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
+    if (agent) fleet_network_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
 /* Fails a machine. The other ends of its connections detect that at once or are not notified. */
@@ -223,31 +177,18 @@ static void kill_processes(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = fleet_hosts_any_unit(world, dice);
     uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
     for (uint32_t rank = first; rank < world->ranks && rank < first + 2; rank++)
-        fleet_hosts_kill_rank(world, unit, rank);
-}
-
-/* Takes a machine off the network, including the connections of rank 0 to gateways. */
-void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
-    int64_t *until_ns = &world->hosts.machines[machine].off_ns;
-    if (!world->hosts.machines[machine].up) return;
-    fleet_hosts_last(world, until_ns, dice, 6 * FLEET_SECOND);
-    fleet_log_add(world->log, world->now_ns, "host is cut off", FLEET_LOG_NOWHERE,
-                  FLEET_LOG_NOWHERE, machine, (uint64_t)(*until_ns - world->now_ns) / FLEET_MS);
-    for (uint32_t unit = 0; unit < world->unit_count; unit++)
-        for (uint32_t k = 0; k < world->gateway_count; k++)
-            if (world->hosts.machine_of[unit][0] == machine && world->units[unit].up)
-                fleet_units_part(world, unit, k, *until_ns);
+        fleet_ranks_kill_living(world, unit, rank);
 }
 
 static void cut_host(struct world *world, struct fleet_dice *dice) {
-    fleet_hosts_cut(world, fleet_dice_below(dice, FLEET_HOSTS_MAX), dice);
+    fleet_ranks_cut_host(world, fleet_dice_below(dice, FLEET_HOSTS_MAX), dice);
 }
 
 static void part_hosts(struct world *world, struct fleet_dice *dice) {
     uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
     uint32_t other = fleet_dice_below(dice, FLEET_HOSTS_MAX + 1);
     int64_t *until_ns = &world->hosts.cut_ns[machine][other];
-    fleet_hosts_last(world, until_ns, dice, 20 * FLEET_SECOND);
+    fleet_network_last(world, until_ns, dice, 20 * FLEET_SECOND);
     world->hosts.cut_ns[other][machine] = *until_ns;
     fleet_log_add(world->log, world->now_ns, "hosts are parted", FLEET_LOG_NOWHERE,
                   FLEET_LOG_NOWHERE, machine, other);
@@ -270,7 +211,7 @@ static void fleet_hosts_break_link(struct world *world, struct fleet_dice *dice)
                                      .link = link,
                                      .is_notice = true};
         int64_t out_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
-        if (fleet_dice_below(dice, 2)) fleet_hosts_send(world, notice, &out_ns);
+        if (fleet_dice_below(dice, 2)) fleet_network_send(world, notice, &out_ns);
     }
 }
 
@@ -279,19 +220,19 @@ static struct fleet_machine *any_machine(struct world *world, struct fleet_dice 
 }
 
 static void fill_memory(struct world *world, struct fleet_dice *dice) {
-    fleet_hosts_last(world, &any_machine(world, dice)->full_ns, dice, 4 * FLEET_SECOND);
+    fleet_network_last(world, &any_machine(world, dice)->full_ns, dice, 4 * FLEET_SECOND);
 }
 
 static void delay_answers(struct world *world, struct fleet_dice *dice) {
-    fleet_hosts_last(world, &any_machine(world, dice)->late_ns, dice, 20 * FLEET_SECOND);
+    fleet_network_last(world, &any_machine(world, dice)->late_ns, dice, 20 * FLEET_SECOND);
 }
 
 static void fail_starts(struct world *world, struct fleet_dice *dice) {
-    fleet_hosts_last(world, &any_machine(world, dice)->fails_ns, dice, 4 * FLEET_SECOND);
+    fleet_network_last(world, &any_machine(world, dice)->fails_ns, dice, 4 * FLEET_SECOND);
 }
 
 static void slow_host(struct world *world, struct fleet_dice *dice) {
-    fleet_hosts_last(world, &any_machine(world, dice)->slow_ns, dice, 8 * FLEET_SECOND);
+    fleet_network_last(world, &any_machine(world, dice)->slow_ns, dice, 8 * FLEET_SECOND);
 }
 
 /* Kills a supervisor, unless it runs on the machine that never fails. The agent on its host dies,
@@ -305,14 +246,14 @@ static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
         const struct fleet_agent_link *link = &supervisor->links[part];
         struct fleet_frame end = {.kind = FRAME_END, .unit = unit, .part = part, .link = link->id};
-        struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, &end);
+        struct fleet_agent *agent = fleet_network_agent_of(&world->hosts, &end);
         if (!agent) continue;
         if (world->hosts.machine_of[unit][part] == supervisor->place)
             fleet_links_end_agent(world, agent, true);
         else if (fleet_dice_below(dice, 2))
-            fleet_hosts_send(world, end, &supervisor->links[part].out_ns);
+            fleet_network_send(world, end, &supervisor->links[part].out_ns);
         else
-            fleet_hosts_last(world, &agent->kept_ns, dice, 10 * FLEET_SECOND);
+            fleet_network_last(world, &agent->kept_ns, dice, 10 * FLEET_SECOND);
     }
     fleet_links_end_supervisor(world, unit, up_ns);
 }
@@ -320,7 +261,7 @@ static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
 static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
     struct fleet_supervisor *supervisor =
         &world->hosts.supervisors[fleet_hosts_any_unit(world, dice)];
-    fleet_hosts_last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
+    fleet_network_last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
 static const struct fault_kind faults[] = {
@@ -382,7 +323,7 @@ static void audit_lives(struct world *world, uint32_t unit) {
             }
         if (lives > 1) world_breach(world, "a rank has two lives in one job");
         if (hosts->supervised_units[unit].without >> rank & 1 &&
-            fleet_ranks_process(hosts, unit, rank))
+            fleet_network_process(hosts, unit, rank))
             world_breach(world, "ranks go on without one that lives");
     }
 }
@@ -413,9 +354,9 @@ static bool is_received(struct world *world, uint32_t unit) {
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
         uint32_t machine = hosts->machine_of[unit][part];
         struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
-        const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, &any);
+        const struct fleet_agent *agent = fleet_network_agent_of(hosts, &any);
         if (!agent || agent->link <= hosts->broken[unit][part] ||
-            agent->stopped_ns > world->now_ns || fleet_hosts_cut_ns(world, machine, it->place))
+            agent->stopped_ns > world->now_ns || fleet_network_cut_ns(world, machine, it->place))
             return false;
         if (hosts->machines[machine].slow_ns > world->now_ns ||
             hosts->machines[it->place].slow_ns > world->now_ns)
@@ -444,13 +385,14 @@ static void audit_return(struct world *world, uint32_t unit, struct fleet_agent 
 
 static bool needs_help(const struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    if (!hosts->supervised_units[unit].serves || !fleet_ranks_process(hosts, unit, 0)) return true;
+    if (!hosts->supervised_units[unit].serves || !fleet_network_process(hosts, unit, 0))
+        return true;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct fleet_process *process = fleet_ranks_process(hosts, unit, rank);
+        const struct fleet_process *process = fleet_network_process(hosts, unit, rank);
         if (hosts->supervised_units[unit].without >> rank & 1) continue;
         if (!process || process->stopped_ns > world->now_ns) return true;
     }
-    return fleet_hosts_holds(world, unit) && world->units[unit].open_count > 0;
+    return fleet_network_holds(world, unit) && world->units[unit].open_count > 0;
 }
 
 /* The longest time that a state may last without a new fault. */

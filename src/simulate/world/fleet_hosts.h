@@ -176,35 +176,53 @@ void fleet_hosts_heal(struct world *world);
 /* True if a rank is returning. */
 bool fleet_hosts_awaits(const struct world *world);
 
-/* True if the ranks of the unit cannot finish a step, because one has died or hangs, or the network
- * between two of them is cut. */
-bool fleet_hosts_holds(const struct world *world, uint32_t unit);
-
-/* Takes the machine off the network for a while. */
-void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice);
-
-/* Kills a rank's process if it lives. */
-void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank);
-
-/* Ends the processes of a unit that has drained. */
-void fleet_hosts_finish(struct world *world, uint32_t unit);
-
 /* Checks the state at the end of a run. */
 void fleet_hosts_verify(struct world *world);
 
-/* ---- the network (fleet_hosts.c) ---- */
+/* ---- the network (fleet_network.c) ---- */
 
 /* The time until which two machines cannot reach each other; 0: they can. */
-int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t other);
+int64_t fleet_network_cut_ns(const struct world *world, uint32_t machine, uint32_t other);
 
-uint32_t fleet_hosts_machine_of(const struct world *world, const struct fleet_agent *agent);
+uint32_t fleet_network_machine_of(const struct world *world, const struct fleet_agent *agent);
+
+/* Puts a frame that arrives at due_ns in transit. */
+void fleet_network_put(struct fleet_hosts *hosts, struct fleet_frame frame, int64_t due_ns);
 
 /* Sends a copy of the frame. Only the fields that its kind needs must be set. */
-void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns);
+void fleet_network_send(struct world *world, struct fleet_frame frame, int64_t *out_ns);
 
 /* The agent at the end of the frame's link, or NULL if it is not alive. */
-struct fleet_agent *fleet_hosts_agent_of(const struct fleet_hosts *hosts,
-                                         const struct fleet_frame *frame);
+struct fleet_agent *fleet_network_agent_of(const struct fleet_hosts *hosts,
+                                           const struct fleet_frame *frame);
+
+/* True if the agent launched the current start of the unit. */
+bool fleet_network_launched(const struct fleet_supervised_unit *supervised_unit,
+                            const struct fleet_agent *agent);
+
+/* The living process of a rank in the current start of its unit, or NULL. `process`: NULL also if
+ * it is returning. */
+struct fleet_process *fleet_network_incarnation(struct fleet_hosts *hosts, uint32_t unit,
+                                                uint32_t rank);
+struct fleet_process *fleet_network_process(struct fleet_hosts *hosts, uint32_t unit,
+                                            uint32_t rank);
+
+/* True if only living ranks remain, all of them run, and all are connected to each other. */
+bool fleet_network_is_whole(const struct world *world, uint32_t unit, uint32_t without);
+
+/* True if the ranks of the unit cannot finish a step, because one has died or hangs, or the network
+ * between two of them is cut. */
+bool fleet_network_holds(const struct world *world, uint32_t unit);
+
+/* Makes a process exit soon with this status. */
+void fleet_network_leave(struct world *world, struct fleet_process *process, int number);
+
+/* Ends the processes of a unit that has drained. */
+void fleet_network_finish(struct world *world, uint32_t unit);
+
+/* Draws the end of a fault. A fault that is already active is not shortened. */
+void fleet_network_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
+                        int64_t most_ns);
 
 /* ---- supervisors and agents (fleet_links.c) ---- */
 
@@ -214,29 +232,25 @@ void fleet_links_end_supervisor(struct world *world, uint32_t unit, int64_t up_n
 /* Ends an agent and its processes. `quietly`: the whole machine fails, so no peer is notified. */
 void fleet_links_end_agent(struct world *world, struct fleet_agent *agent, bool quietly);
 
-/* Report that the process of a rank has ended, or has joined. */
-void fleet_links_rank_ended(struct world *world, struct fleet_agent *agent, uint32_t rank,
-                            struct supervise_how how);
-void fleet_links_rank_joined(struct world *world, struct fleet_agent *agent, uint32_t rank);
-
 void fleet_links_take(struct world *world, const struct fleet_frame *frame);
 void fleet_links_run(struct world *world, uint32_t unit);
 int64_t fleet_links_wake_ns(const struct world *world, uint32_t unit);
 
 /* ---- processes (fleet_ranks.c) ---- */
 
-/* The living process of a rank in the current start of its unit. NULL if there is none, or if it is
- * returning. */
-struct fleet_process *fleet_ranks_process(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank);
-
 /* Start all ranks of the agent, or restart one. */
 bool fleet_ranks_start(struct world *world, struct fleet_agent *agent);
 bool fleet_ranks_restart(struct world *world, struct fleet_agent *agent, uint32_t rank);
 
-/* Kill all processes of the agent without reports, or one rank (or SUPERVISE_ALL_RANKS) with a
- * report of each. */
+/* Kill a process, or all processes of the agent. The first returns false if it was not alive. */
+bool fleet_ranks_kill(struct world *world, struct fleet_agent *agent, uint32_t rank);
 void fleet_ranks_kill_all(struct world *world, struct fleet_agent *agent);
-void fleet_ranks_kill(struct world *world, struct fleet_agent *agent, uint32_t one);
+
+/* Takes the machine off the network for a while, with the connections of rank 0 to gateways. */
+void fleet_ranks_cut_host(struct world *world, uint32_t machine, struct fleet_dice *dice);
+
+/* Kills a rank's process if it lives. */
+void fleet_ranks_kill_living(struct world *world, uint32_t unit, uint32_t rank);
 
 struct supervise_signs fleet_ranks_sign(const struct world *world, struct fleet_agent *agent,
                                         uint32_t rank);
@@ -251,6 +265,8 @@ uint32_t fleet_ranks_count_changes(const struct world *world, const struct fleet
 void fleet_ranks_take(struct world *world, struct fleet_agent *agent,
                       const struct fleet_frame *frame);
 
-void fleet_ranks_run_processes(struct world *world, struct fleet_agent *agent);
+enum fleet_process_event { FLEET_PROCESS_GOES_ON, FLEET_PROCESS_ENDED, FLEET_PROCESS_JOINED };
+enum fleet_process_event fleet_ranks_run_process(struct world *world, struct fleet_agent *agent,
+                                                 uint32_t rank);
 void fleet_ranks_run(struct world *world, uint32_t unit);
 int64_t fleet_ranks_wake_ns(const struct world *world, uint32_t unit);

@@ -19,7 +19,7 @@ static void send_to_agent(struct world *world, uint32_t unit, uint32_t part,
     frame.unit = unit;
     frame.part = part;
     frame.link = link->id;
-    if (link->id) fleet_hosts_send(world, frame, &link->out_ns);
+    if (link->id) fleet_network_send(world, frame, &link->out_ns);
 }
 
 static void send_to_agents(struct world *world, uint32_t unit, struct fleet_frame frame) {
@@ -74,7 +74,7 @@ static void report_epochs(struct world *world, uint32_t unit) {
 }
 
 static void notify_gone(struct world *world, uint32_t unit, uint32_t rank) {
-    bool lives = fleet_ranks_process(&world->hosts, unit, rank) != NULL;
+    bool lives = fleet_network_process(&world->hosts, unit, rank) != NULL;
     if (!rank_epochs_leave(&world->hosts.supervisors[unit].epochs, rank)) return;
     if (lives) world_breach(world, "a rank that lives is said to be gone");
     report_epochs(world, unit);
@@ -116,7 +116,7 @@ static void fleet_links_say(struct world *world, uint32_t unit,
         struct fleet_frame any = {.unit = unit,
                                   .part = order->host,
                                   .link = world->hosts.supervisors[unit].links[order->host].id};
-        const struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, &any);
+        const struct fleet_agent *agent = fleet_network_agent_of(&world->hosts, &any);
         if (agent && agent->look_ns > world->now_ns && order->ns && order->ns < ANSWERS_NS)
             world_breach(world, "a host that looks what it has is taken for lost");
         report->hosts_lost++;
@@ -260,7 +260,7 @@ static void report(struct world *world, struct fleet_agent *agent, struct fleet_
     frame.number = agent->machine.number;
     /* a stopped agent sends when it continues */
     if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns;
-    fleet_hosts_send(world, frame, &agent->out_ns);
+    fleet_network_send(world, frame, &agent->out_ns);
 }
 
 static void report_signs(struct world *world, struct fleet_agent *agent) {
@@ -279,6 +279,18 @@ static void report_all(struct world *world, struct fleet_agent *agent,
                (struct fleet_frame){.kind = FRAME_ENDED, .rank = all.rank + i, .how = all.how});
 }
 
+/* Reports that the process of a rank has ended. */
+static void report_ended(struct world *world, struct fleet_agent *agent, uint32_t rank) {
+    report_all(world, agent, supervise_agent_ended(rank, agent->processes[rank].how));
+}
+
+/* Kills one rank, or SUPERVISE_ALL_RANKS, and reports each. */
+static void fleet_links_kill_ranks(struct world *world, struct fleet_agent *agent, uint32_t one) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        if ((one == rank || one == SUPERVISE_ALL_RANKS) && fleet_ranks_kill(world, agent, rank))
+            report_ended(world, agent, rank);
+}
+
 void fleet_links_end_agent(struct world *world, struct fleet_agent *agent, bool quietly) {
     if (!agent->alive) return;
     fleet_ranks_kill_all(world, agent);
@@ -286,17 +298,6 @@ void fleet_links_end_agent(struct world *world, struct fleet_agent *agent, bool 
     fleet_log_add(world->log, world->now_ns, "agent ends", agent->unit, FLEET_LOG_NOWHERE,
                   agent->part, agent->link);
     if (!quietly) report(world, agent, (struct fleet_frame){.kind = FRAME_LOST});
-}
-
-void fleet_links_rank_ended(struct world *world, struct fleet_agent *agent, uint32_t rank,
-                            struct supervise_how how) {
-    report_all(world, agent, supervise_agent_ended(rank, how));
-}
-
-void fleet_links_rank_joined(struct world *world, struct fleet_agent *agent, uint32_t rank) {
-    const struct fleet_frame join = {
-        .kind = FRAME_JOIN, .rank = rank, .epoch = agent->processes[rank].epoch};
-    report(world, agent, join);
 }
 
 static void begin_agent(struct world *world, const struct fleet_frame *frame) {
@@ -320,7 +321,7 @@ static void begin_agent(struct world *world, const struct fleet_frame *frame) {
  * (host/process/agent/agent_lock.h). */
 static void look_at_host(struct world *world, struct fleet_agent *agent) {
     const struct fleet_machine *machine =
-        &world->hosts.machines[fleet_hosts_machine_of(world, agent)];
+        &world->hosts.machines[fleet_network_machine_of(world, agent)];
     struct fleet_agent *agents = world->hosts.agents[agent->unit][agent->part];
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
         if (&agents[i] != agent && agents[i].life == agent->life)
@@ -340,7 +341,7 @@ static void fleet_links_try_to_reach(struct world *world, struct fleet_agent *ag
     const struct fleet_hosts *hosts = &world->hosts;
     uint32_t other = hosts->machine_of[agent->unit][order->other];
     bool is_right = !hosts->is_chosen ||
-                    !fleet_hosts_cut_ns(world, fleet_hosts_machine_of(world, agent), other);
+                    !fleet_network_cut_ns(world, fleet_network_machine_of(world, agent), other);
     world->report->refused_hosts += !is_right;
     report(world, agent,
            (struct fleet_frame){.kind = FRAME_REACHED, .order = *order, .is_right = is_right});
@@ -382,7 +383,7 @@ static void fleet_links_take_order(struct world *world, struct fleet_agent *agen
         fleet_links_launch_ranks(world, agent, order->number);
         break;
     case SUPERVISE_KILL:
-        fleet_ranks_kill(world, agent, order->rank);
+        fleet_links_kill_ranks(world, agent, order->rank);
         break;
     case SUPERVISE_AGAIN:
         if (supervise_agent_restarts(&agent->machine, order->number, order->rank))
@@ -398,7 +399,7 @@ static void fleet_links_take_order(struct world *world, struct fleet_agent *agen
 
 static void take_from_supervisor(struct world *world, const struct fleet_frame *frame) {
     if (frame->kind == FRAME_CONNECT) begin_agent(world, frame);
-    struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, frame);
+    struct fleet_agent *agent = fleet_network_agent_of(&world->hosts, frame);
     if (!agent) return;
     agent->machine.hearing.received_ns = world->now_ns;
     if (frame->kind == FRAME_END)
@@ -411,7 +412,14 @@ static void take_from_supervisor(struct world *world, const struct fleet_frame *
 
 static void run_agent(struct world *world, struct fleet_agent *agent) {
     if (!agent->alive) return;
-    fleet_ranks_run_processes(world, agent);
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        enum fleet_process_event event = fleet_ranks_run_process(world, agent, rank);
+        if (event == FLEET_PROCESS_ENDED) report_ended(world, agent, rank);
+        if (event == FLEET_PROCESS_JOINED)
+            report(world, agent,
+                   (struct fleet_frame){
+                       .kind = FRAME_JOIN, .rank = rank, .epoch = agent->processes[rank].epoch});
+    }
     if (agent->tick_ns > world->now_ns || agent->stopped_ns > world->now_ns) return;
     if (agent->kept_ns > world->now_ns) agent->machine.hearing.received_ns = world->now_ns;
     const struct supervise_agent_next next = supervise_agent_look(

@@ -4,14 +4,11 @@
  */
 #include "simulate/world/fleet_managers.h"
 
-#include <math.h>
-
 #include "base/check.h"
 #include "base/number.h"
 #include "serving/gateway/fleet_report.h"
 #include "simulate/world/fleet_state.h"
 
-#define DAY_NS (20 * FLEET_SECOND)
 #define WALL_NS (1000 * DAY_NS)    /* wall-clock time at the start of a run */
 #define LOOK_NS (FLEET_SECOND / 5) /* interval of polls */
 #define ORPHAN_NS (FLEET_SECOND)   /* time until the manager must have found a running job */
@@ -24,7 +21,6 @@
 #define DIES_IN_LOOK_OF 50
 /* in the fault phase, one record in so many is lost, and one is duplicated */
 #define RECORDS_OF 24
-#define NIGHT 0.3 /* load at night over the load at noon */
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
@@ -81,11 +77,6 @@ static void choose_options(struct world *world) {
         .starts_at_once = 1 + fleet_dice_below(dice, nodes),
     };
     choose_promise(it);
-}
-
-int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
-    double noon = 0.5 - 0.5 * cos(2 * M_PI * (double)(world->now_ns % DAY_NS) / (double)DAY_NS);
-    return (int64_t)((double)apart_ns / (NIGHT + (1 - NIGHT) * noon));
 }
 
 /* ---- polling ---- */

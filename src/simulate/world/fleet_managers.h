@@ -82,9 +82,6 @@ void fleet_managers_run(struct world *world);
 int64_t fleet_managers_wake_ns(const struct world *world);
 void fleet_managers_heal(struct world *world);
 
-/* The longest time between two clients. It is shorter near noon. */
-int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns);
-
 /* True if the fleet does not have the size that its manager wants. */
 bool fleet_managers_awaits(const struct world *world);
 void fleet_managers_verify(struct world *world);

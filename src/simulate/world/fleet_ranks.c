@@ -15,36 +15,13 @@
 
 static const struct supervise_how killed = {.by_signal = true, .number = 9};
 
-static bool is_supervised_unit(const struct fleet_supervised_unit *supervised_unit,
-                               const struct fleet_agent *agent) {
-    return agent->alive && agent->life == supervised_unit->life &&
-           agent->machine.number == supervised_unit->number;
-}
-
-/* The living process of a rank in the current start of its unit, or NULL. */
-static struct fleet_process *process_of(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank) {
-    for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
-        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
-            struct fleet_agent *agent = &hosts->agents[unit][part][i];
-            if (is_supervised_unit(&hosts->supervised_units[unit], agent) &&
-                agent->processes[rank].alive)
-                return &agent->processes[rank];
-        }
-    return NULL;
-}
-
-struct fleet_process *fleet_ranks_process(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank) {
-    struct fleet_process *process = process_of(hosts, unit, rank);
-    return process && !process->returns ? process : NULL;
-}
-
 /* ---- processes ---- */
 
 static enum heartbeat_state fleet_ranks_state_of(const struct world *world, uint32_t unit) {
     if (!world->hosts.supervised_units[unit].serves) return HEARTBEAT_STARTS;
     if (world->hosts.supervised_units[unit].regroup_ns != MACHINE_NEVER) return HEARTBEAT_COMPUTES;
     if (!world->units[unit].up || !world->units[unit].open_count) return HEARTBEAT_IDLE;
-    return fleet_hosts_holds(world, unit) ? HEARTBEAT_WAITS : HEARTBEAT_COMPUTES;
+    return fleet_network_holds(world, unit) ? HEARTBEAT_WAITS : HEARTBEAT_COMPUTES;
 }
 
 /* The signs of a rank. A rank that is not stopped gets CPU time, and computes if it can. */
@@ -69,7 +46,7 @@ struct supervise_signs fleet_ranks_sign(const struct world *world, struct fleet_
 
 uint32_t fleet_ranks_epoch(const struct world *world, const struct fleet_agent *agent) {
     const struct fleet_supervised_unit *unit = &world->hosts.supervised_units[agent->unit];
-    return is_supervised_unit(unit, agent) ? unit->epoch : 0;
+    return fleet_network_launched(unit, agent) ? unit->epoch : 0;
 }
 
 uint32_t fleet_ranks_count_changes(const struct world *world, const struct fleet_agent *agent) {
@@ -89,38 +66,23 @@ static bool end_process(struct world *world, struct fleet_agent *agent, uint32_t
     fleet_log_add(world->log, world->now_ns, "process ends", agent->unit, rank,
                   agent->machine.number, (uint64_t)how.number);
     process->alive = false;
+    process->how = how;
     if (rank == 0 && world->units[agent->unit].up) fleet_units_kill(world, agent->unit);
     if (rank == 0) world->units[agent->unit].up_ns = MACHINE_NEVER;
     return true;
 }
 
+bool fleet_ranks_kill(struct world *world, struct fleet_agent *agent, uint32_t rank) {
+    return end_process(world, agent, rank, killed);
+}
+
 void fleet_ranks_kill_all(struct world *world, struct fleet_agent *agent) {
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        end_process(world, agent, rank, killed);
+        (void)fleet_ranks_kill(world, agent, rank);
 }
 
-void fleet_ranks_kill(struct world *world, struct fleet_agent *agent, uint32_t one) {
-    for (uint32_t rank = 0; rank < world->ranks; rank++)
-        if ((one == rank || one == SUPERVISE_ALL_RANKS) && end_process(world, agent, rank, killed))
-            fleet_links_rank_ended(world, agent, rank, killed);
-}
-
-static void fleet_ranks_leave(struct world *world, struct fleet_process *process, int number) {
-    int64_t end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 50 * FLEET_MS);
-    if (process->end_ns <= end_ns) return;
-    process->end_ns = end_ns;
-    process->how = (struct supervise_how){.number = number};
-}
-
-void fleet_hosts_finish(struct world *world, uint32_t unit) {
-    for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        struct fleet_process *process = fleet_ranks_process(&world->hosts, unit, rank);
-        if (process) fleet_ranks_leave(world, process, 0);
-    }
-}
-
-void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
-    struct fleet_process *process = fleet_ranks_process(&world->hosts, unit, rank);
+void fleet_ranks_kill_living(struct world *world, uint32_t unit, uint32_t rank) {
+    struct fleet_process *process = fleet_network_process(&world->hosts, unit, rank);
     if (!process) return;
     process->end_ns = world->now_ns;
     process->how = killed;
@@ -130,7 +92,7 @@ void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
 
 /* True if processes cannot be started. */
 static bool fails(struct world *world, const struct fleet_agent *agent, bool returns) {
-    uint32_t machine = fleet_hosts_machine_of(world, agent);
+    uint32_t machine = fleet_network_machine_of(world, agent);
     bool is_failing = world->hosts.machines[machine].fails_ns > world->now_ns;
     if (returns && world->options.faults && world->now_ns < world->healed_ns)
         is_failing |= fleet_dice_below(&world->hosts.returns, 12) == 0;
@@ -150,6 +112,18 @@ bool fleet_ranks_start(struct world *world, struct fleet_agent *agent) {
     return true;
 }
 
+void fleet_ranks_cut_host(struct world *world, uint32_t machine, struct fleet_dice *dice) {
+    int64_t *until_ns = &world->hosts.machines[machine].off_ns;
+    if (!world->hosts.machines[machine].up) return;
+    fleet_network_last(world, until_ns, dice, 6 * FLEET_SECOND);
+    fleet_log_add(world->log, world->now_ns, "host is cut off", FLEET_LOG_NOWHERE,
+                  FLEET_LOG_NOWHERE, machine, (uint64_t)(*until_ns - world->now_ns) / FLEET_MS);
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        for (uint32_t k = 0; k < world->gateway_count; k++)
+            if (world->hosts.machine_of[unit][0] == machine && world->units[unit].up)
+                fleet_units_part(world, unit, k, *until_ns);
+}
+
 /* Draws how a rank's return ends. */
 static void try_return(struct world *world, const struct fleet_agent *agent,
                        struct fleet_process *process) {
@@ -166,7 +140,7 @@ static void try_return(struct world *world, const struct fleet_agent *agent,
         process->spins = fleet_dice_below(dice, 2);
         world->report->return_hangs++;
     } else if (faulty && fate == 6) {
-        fleet_hosts_cut(world, world->hosts.machine_of[agent->unit][agent->part], dice);
+        fleet_ranks_cut_host(world, world->hosts.machine_of[agent->unit][agent->part], dice);
         world->report->return_cuts++;
     }
 }
@@ -206,7 +180,7 @@ static void take_change(struct world *world, struct fleet_agent *agent,
                         const struct fleet_frame *frame) {
     const struct fleet_supervised_unit *supervised_unit =
         &world->hosts.supervised_units[frame->unit];
-    bool serves = supervised_unit->serves && is_supervised_unit(supervised_unit, agent);
+    bool serves = supervised_unit->serves && fleet_network_launched(supervised_unit, agent);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
         if (frame->kind == FRAME_BACK && rank == frame->rank) process->has_met = true;
@@ -216,9 +190,9 @@ static void take_change(struct world *world, struct fleet_agent *agent,
         process->has_joined = process->meets = false;
         if (frame->kind == FRAME_BACK) continue;
         if (frame->rank == 0)
-            fleet_ranks_leave(world, process, 1);
+            fleet_network_leave(world, process, 1);
         else if (!serves)
-            fleet_ranks_leave(world, process, rank ? 1 : STARTS_AGAIN);
+            fleet_network_leave(world, process, rank ? 1 : STARTS_AGAIN);
     }
 }
 
@@ -232,42 +206,13 @@ void fleet_ranks_take(struct world *world, struct fleet_agent *agent,
 
 /* ---- among ranks ---- */
 
-/* True if only living ranks remain, all of them run, and all are connected to each other. */
-static bool fleet_ranks_is_whole(const struct world *world, uint32_t unit, uint32_t without) {
-    struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    uint32_t rank = 0;
-    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
-        uint32_t living = 0;
-        for (uint32_t i = 0; i < hosts->ranks_of[unit][part]; i++, rank++) {
-            const struct fleet_process *process = process_of(hosts, unit, rank);
-            if (without >> rank & 1) continue;
-            if (!process || process->stopped_ns > world->now_ns) return false;
-            living++;
-        }
-        for (uint32_t other = 0; living && other < part; other++)
-            if (fleet_hosts_cut_ns(world, hosts->machine_of[unit][part],
-                                   hosts->machine_of[unit][other]))
-                return false;
-    }
-    return true;
-}
-
-bool fleet_hosts_holds(const struct world *world, uint32_t unit) {
-    struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    const struct fleet_supervised_unit *supervised_unit = &hosts->supervised_units[unit];
-    if (!hosts->present || !supervised_unit->serves) return false;
-    const struct fleet_process *first = process_of(hosts, unit, 0);
-    return !first || first->epoch != supervised_unit->epoch ||
-           !fleet_ranks_is_whole(world, unit, supervised_unit->without);
-}
-
 static void begin_serving(struct world *world, uint32_t unit) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct fleet_process *process = fleet_ranks_process(&world->hosts, unit, rank);
+        const struct fleet_process *process = fleet_network_process(&world->hosts, unit, rank);
         if (!process || !process->has_met || process->ready_ns > world->now_ns) return;
     }
-    if (!fleet_ranks_is_whole(world, unit, 0)) return;
+    if (!fleet_network_is_whole(world, unit, 0)) return;
     if (world->units[unit].up) world_breach(world, "a unit begins while it runs");
     supervised_unit->serves = true;
     world->units[unit].up_ns = world->now_ns;
@@ -288,7 +233,7 @@ static void fleet_ranks_go_on(struct world *world, uint32_t unit,
     supervised_unit->without = first->gone;
     supervised_unit->epoch = first->epoch;
     for (uint32_t rank = 1; rank < world->ranks; rank++) {
-        struct fleet_process *process = process_of(&world->hosts, unit, rank);
+        struct fleet_process *process = fleet_network_incarnation(&world->hosts, unit, rank);
         if (process && !(supervised_unit->without >> rank & 1)) process->returns = false;
     }
     fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE,
@@ -303,9 +248,9 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
     if (first->epoch == supervised_unit->epoch || first->stopped_ns > world->now_ns) return;
     if (!supervised_unit->regroup_by_ns)
         supervised_unit->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
-    bool all = fleet_ranks_is_whole(world, unit, gone);
+    bool all = fleet_network_is_whole(world, unit, gone);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct fleet_process *process = process_of(&world->hosts, unit, rank);
+        const struct fleet_process *process = fleet_network_incarnation(&world->hosts, unit, rank);
         if (gone >> rank & 1 || !process) continue;
         living++;
         all &= process->meets && process->epoch == first->epoch;
@@ -313,7 +258,7 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
     if (!all) {
         supervised_unit->regroup_ns = MACHINE_NEVER;
         if (supervised_unit->regroup_by_ns <= world->now_ns)
-            fleet_ranks_leave(world, first, STARTS_AGAIN);
+            fleet_network_leave(world, first, STARTS_AGAIN);
     } else if (supervised_unit->regroup_ns == MACHINE_NEVER) {
         supervised_unit->regroup_ns =
             world->now_ns + (gone & ~supervised_unit->without ? reading_ns(world) : JOIN_NS);
@@ -321,7 +266,7 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
         supervised_unit->regroup_ns = MACHINE_NEVER;
         supervised_unit->regroup_by_ns = 0;
         if (living < world->hosts.slots_needed)
-            fleet_ranks_leave(world, first, STARTS_AGAIN);
+            fleet_network_leave(world, first, STARTS_AGAIN);
         else
             fleet_ranks_go_on(world, unit, first);
     }
@@ -340,7 +285,7 @@ static void fleet_ranks_notify_unit(struct world *world, uint32_t unit) {
 
 void fleet_ranks_run(struct world *world, uint32_t unit) {
     struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
-    struct fleet_process *first = fleet_ranks_process(&world->hosts, unit, 0);
+    struct fleet_process *first = fleet_network_process(&world->hosts, unit, 0);
     if (!first) return;
     if (!supervised_unit->serves) {
         begin_serving(world, unit);
@@ -352,24 +297,24 @@ void fleet_ranks_run(struct world *world, uint32_t unit) {
 
 /* ---- time ---- */
 
-void fleet_ranks_run_processes(struct world *world, struct fleet_agent *agent) {
+enum fleet_process_event fleet_ranks_run_process(struct world *world, struct fleet_agent *agent,
+                                                 uint32_t rank) {
     int64_t rendezvous_ns = RENDEZVOUS_TIMEOUTS * world->hosts.timeout_ns;
-    for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        struct fleet_process *process = &agent->processes[rank];
-        if (!process->alive) continue;
-        bool by_itself = process->how.by_signal || process->stopped_ns <= world->now_ns;
-        if (process->end_ns <= world->now_ns && by_itself) {
-            end_process(world, agent, rank, process->how);
-            fleet_links_rank_ended(world, agent, rank, process->how);
-        } else if (!process->has_joined && process->here_ns <= world->now_ns &&
-                   process->stopped_ns <= world->now_ns) {
-            process->is_here = process->has_joined = true;
-            fleet_links_rank_joined(world, agent, rank);
-        } else if (rank == 0 && !process->has_met &&
-                   world->now_ns - process->here_ns > rendezvous_ns) {
-            fleet_ranks_leave(world, process, STARTS_AGAIN);
-        }
+    struct fleet_process *process = &agent->processes[rank];
+    if (!process->alive) return FLEET_PROCESS_GOES_ON;
+    bool by_itself = process->how.by_signal || process->stopped_ns <= world->now_ns;
+    if (process->end_ns <= world->now_ns && by_itself) {
+        end_process(world, agent, rank, process->how);
+        return FLEET_PROCESS_ENDED;
     }
+    if (!process->has_joined && process->here_ns <= world->now_ns &&
+        process->stopped_ns <= world->now_ns) {
+        process->is_here = process->has_joined = true;
+        return FLEET_PROCESS_JOINED;
+    }
+    if (rank == 0 && !process->has_met && world->now_ns - process->here_ns > rendezvous_ns)
+        fleet_network_leave(world, process, STARTS_AGAIN);
+    return FLEET_PROCESS_GOES_ON;
 }
 
 int64_t fleet_ranks_wake_ns(const struct world *world, uint32_t unit) {

@@ -25,6 +25,7 @@
 #define REST_NS (300 * FLEET_SECOND)      /* no work may be left after this time */
 #define SETTLED_NS (5 * FLEET_SECOND / 2) /* idle time after which all reports have arrived */
 #define SIGN_NS (FLEET_SECOND / 2)
+#define DAY_NS (20 * FLEET_SECOND) /* of a fleet with a manager */
 
 enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
 

@@ -420,7 +420,7 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
 static bool fleet_units_is_held(const struct world *world, const struct fleet_unit_host *unit,
                                 const struct post_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
-    if (fleet_hosts_holds(world, unit->index)) return true;
+    if (fleet_network_holds(world, unit->index)) return true;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
         return fleet_units_waits(world, unit, rank) &&
@@ -698,7 +698,7 @@ void fleet_units_run(struct world *world, uint32_t index) {
     }
     if (!unit->goes || unit->open_count) return;
     if (world->hosts.present) /* it may end now */
-        fleet_hosts_finish(world, index);
+        fleet_network_finish(world, index);
     else
         fleet_units_kill(world, index);
 }
