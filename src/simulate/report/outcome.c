@@ -75,12 +75,6 @@ uint32_t outcome_points(const struct outcome *outcome) {
 
 /* ---- figures ---- */
 
-const char *outcome_role_name(enum unit_role role) {
-    static const char *const names[UNIT_ROLE_COUNT] = {
-        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
-    return names[role];
-}
-
 const char *outcome_spent_name(uint32_t spent) {
     static const char *const names[STEP_SPENT_COUNT + 1] = {
         [SPENT_ATTENTION] = "attention",  [SPENT_EXPERTS] = "experts",

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "contract/record_unit.h"
 #include "simulate/report/spread.h"
 #include "simulate/report/words.h"
 #include "simulate/scenario/scenario.h"
@@ -59,6 +60,5 @@ uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figur
 /* The value of the figure of that name; 0 if there is none. */
 double outcome_figure_of(const struct day_figure *figures, uint32_t count, const char *name);
 
-const char *outcome_role_name(enum unit_role role); /* "both", "prefill", "decode" */
-const char *outcome_spent_name(uint32_t spent);     /* enum step_spent; STEP_SPENT_COUNT: idle */
+const char *outcome_spent_name(uint32_t spent); /* enum step_spent; STEP_SPENT_COUNT: idle */
 double outcome_spent(const struct simulator_role_counts *counts, uint32_t spent); /* seconds */

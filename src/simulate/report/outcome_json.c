@@ -68,7 +68,8 @@ static void outcome_json_write_roles(struct json_writer *writer, const struct ou
     const char *before = "\"roles\":{";
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         if (outcome->report.roles[role].units == 0) continue;
-        json_writer_print(writer, "%s\"%s\":{", before, outcome_role_name((enum unit_role)role));
+        json_writer_print(writer, "%s\"%s\":{", before,
+                          record_unit_role_name((enum unit_role)role));
         outcome_json_write_role(writer, &outcome->report.roles[role]);
         json_writer_text(writer, "}");
         before = ",\n";
@@ -102,7 +103,8 @@ static void outcome_json_write_series(struct json_writer *writer, const struct o
         words_member(writer, false, "open_requests", point->open);
         for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
             if (outcome->report.roles[role].units == 0) continue;
-            json_writer_print(writer, ",\"%s_kv_use\":", outcome_role_name((enum unit_role)role));
+            json_writer_print(writer,
+                              ",\"%s_kv_use\":", record_unit_role_name((enum unit_role)role));
             words_number(writer, point->pages_share[role]);
         }
         json_writer_text(writer, "}");

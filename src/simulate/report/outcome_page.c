@@ -219,7 +219,7 @@ static void outcome_page_write_pages(struct json_writer *writer, const struct ou
     for (size_t role = 0; role < UNIT_ROLE_COUNT; role++) {
         if (outcome->report.roles[role].units == 0) continue;
         offsets[count] = offsetof(struct outcome_point, pages_share) + role * sizeof(double);
-        names[count++] = outcome_role_name((enum unit_role)role);
+        names[count++] = record_unit_role_name((enum unit_role)role);
     }
     outcome_page_write_series(writer, outcome, &chart, &room, offsets, names, count, 100);
 }
@@ -259,7 +259,7 @@ static void outcome_page_write_spent(struct json_writer *writer, const struct ou
             all += fmax(outcome_spent(counts, i), 0);
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
             shares[i][chart.count] = all > 0 ? 100 * fmax(outcome_spent(counts, i), 0) / all : 0;
-        names[chart.count++] = outcome_role_name((enum unit_role)role);
+        names[chart.count++] = record_unit_role_name((enum unit_role)role);
     }
     check(STEP_SPENT_COUNT + 1 <= CHART_SERIES_MAX);
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)

@@ -32,7 +32,7 @@ static void outcome_text_write_role(struct json_writer *writer, const struct out
         words_short(i < 3 ? words_ratio(rates[i], outcome_nodes(outcome, role)) : rates[i],
                     text[i]);
     json_writer_print(writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
-                      outcome_role_name(role), (unsigned long long)counts->units,
+                      record_unit_role_name(role), (unsigned long long)counts->units,
                       (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0],
                       text[1], text[2], text[3],
                       words_ratio(counts->step_ns * 1e-6, (double)counts->steps),
@@ -78,7 +78,7 @@ static void outcome_text_write_spent(struct json_writer *writer, const struct ou
         const struct simulator_role_counts *counts = &outcome->report.roles[role];
         double all = outcome->report.measured_s * (double)counts->ranks;
         if (counts->units == 0) continue;
-        json_writer_print(writer, "%-8s", outcome_role_name((enum unit_role)role));
+        json_writer_print(writer, "%-8s", record_unit_role_name((enum unit_role)role));
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
             json_writer_print(writer, " %13.1f", 100 * words_ratio(outcome_spent(counts, i), all));
         json_writer_text(writer, "\n");

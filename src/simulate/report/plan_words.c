@@ -283,7 +283,7 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
 static void plan_words_write_unit(struct json_writer *writer, const struct size_unit *unit,
                                   uint32_t count) {
     json_writer_text(writer, "{");
-    words_member_text(writer, true, "role", bytes_of(outcome_role_name(unit->role)));
+    words_member_text(writer, true, "role", bytes_of(record_unit_role_name(unit->role)));
     words_member(writer, false, "count", count);
     words_member(writer, false, "ranks", unit->ranks);
     words_member(writer, false, "redundant_experts", unit->redundant_experts);

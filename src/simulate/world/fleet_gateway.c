@@ -153,9 +153,9 @@ void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t con
 
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
                             uint32_t role) {
-    static const char *const names[UNIT_ROLE_COUNT] = {"both", "prefill", "decode"};
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", connection, names[role]);
+    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", connection,
+                record_unit_role_name(role));
     ask_operator(world, gateway, "/debug/fleet/role", body);
     world->report->roles++;
 }
