@@ -393,7 +393,7 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
         log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
     else if (side->text.chat_template.builtin)
         log_say(LOG_INFO, "model",
-                "has no place for tools in its chat template, a built-in one is used for them "
+                "leaves out tools or calls in its chat template, a built-in one renders them "
                 "template=%s",
                 side->text.chat_template.builtin);
     else if (!side->text.chat_template.prints_tools)

@@ -101,5 +101,5 @@ test('the command prints what the model reads in the other APIs', async () => {
 
 test('the server reports the template that it brings', async () => {
   const { log } = await serverOf(checkpoints[0]);
-  assert.match(log, /has no place for tools in its chat template, a built-in one is used for them template=deepseek-v3\n/);
+  assert.match(log, /leaves out tools or calls in its chat template, a built-in one renders them template=deepseek-v3\n/);
 });

@@ -11,6 +11,7 @@
     X(r1, "deepseek-r1", "DeepSeek-R1, R1-Distill, tiny-r1")                                       \
     X(r1_0528, "deepseek-r1-0528", "DeepSeek-R1-0528")                                             \
     X(v31, "deepseek-v3.1", "DeepSeek-V3.1, V3.1-Terminus, V3.2-Exp")                              \
+    X(kimi_k2, "kimi-k2", "for calls alone, before the first template of Kimi K2")                 \
     X(hermes, "hermes", "for tools alone, before any other template")
 
 enum builtin {
@@ -38,7 +39,7 @@ struct builtin_template builtin_template_at(size_t index) {
     check(index < ARRAY_COUNT(rows));
     struct bytes text = {rows[index].start, (size_t)(rows[index].end - rows[index].start)};
     return (struct builtin_template){rows[index].name, rows[index].about, text,
-                                     index == BUILTIN_hermes};
+                                     index >= BUILTIN_kimi_k2};
 }
 
 bool builtin_template_find(struct bytes name, struct builtin_template *out) {
@@ -52,26 +53,32 @@ bool builtin_template_find(struct bytes name, struct builtin_template *out) {
 }
 
 /* The first row whose marks all occur in the template is chosen. */
-struct builtin_template builtin_template_suit(const struct jinja_program *own) {
+bool builtin_template_suit(const struct jinja_program *own, bool prints_tools,
+                           struct builtin_template *out) {
 #define CALLS "<｜tool▁calls▁begin｜>"
     static const struct {
         const char *texts[MARKS_MAX]; /* in literals, or outside of tags */
         const char *name;             /* a variable or an attribute; NULL: none */
         enum builtin builtin;
+        bool prints_tools;
     } rows[] = {
-        {{CALLS, "```json", "<｜Assistant｜><think>"}, NULL, BUILTIN_r1},
-        {{CALLS, "```json", "</think>"}, "is_last_user", BUILTIN_r1_0528},
-        {{CALLS, "```json"}, "is_last_user", BUILTIN_v3_0324},
-        {{CALLS, "```json"}, NULL, BUILTIN_v3},
-        {{CALLS}, NULL, BUILTIN_v31},
-        {{NULL}, NULL, BUILTIN_hermes},
+        {{CALLS, "```json", "<｜Assistant｜><think>"}, NULL, BUILTIN_r1, false},
+        {{CALLS, "```json", "</think>"}, "is_last_user", BUILTIN_r1_0528, false},
+        {{CALLS, "```json"}, "is_last_user", BUILTIN_v3_0324, false},
+        {{CALLS, "```json"}, NULL, BUILTIN_v3, false},
+        {{CALLS}, NULL, BUILTIN_v31, false},
+        {{"<|im_middle|>"}, NULL, BUILTIN_kimi_k2, true},
+        {{NULL}, NULL, BUILTIN_hermes, false},
     };
 #undef CALLS
-    size_t i = 0;
-    for (bool suits = false; !suits; i += !suits) {
-        suits = !rows[i].name || jinja_uses(own, rows[i].name);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        bool suits = rows[i].prints_tools == prints_tools &&
+                     (!rows[i].name || jinja_uses(own, rows[i].name));
         for (size_t k = 0; k < MARKS_MAX && rows[i].texts[k]; k++)
             suits = suits && jinja_mentions(own, bytes_of(rows[i].texts[k]));
+        if (!suits) continue;
+        *out = builtin_template_at(rows[i].builtin);
+        return true;
     }
-    return builtin_template_at(rows[i].builtin);
+    return false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The built-in chat templates (models/templates). Each is that of a release of DeepSeek, with a
  * place for tools, which the published one lacks. Without tools and calls it writes the same bytes.
- * The last one is not complete: it stands before any other template, and puts tools, calls and
- * results into the texts of messages.
+ * Two are not complete: they stand before another template and put tools, calls and results, or
+ * calls alone (kimi-k2), into the texts of messages.
  *
  * A checkpoint whose template has no place for tools gets the built-in one that suits it, for
  * requests with tools alone. It is recognized by the texts and names in the checkpoint's template,
@@ -19,7 +19,7 @@ struct builtin_template {
     bool is_front;     /* not complete: it stands before the checkpoint's template */
 };
 
-#define BUILTIN_TEMPLATE_COUNT 6
+#define BUILTIN_TEMPLATE_COUNT 7
 
 /* In the order of the releases. */
 struct builtin_template builtin_template_at(size_t index);
@@ -27,5 +27,7 @@ struct builtin_template builtin_template_at(size_t index);
 /* Returns false if no complete template has this name. */
 bool builtin_template_find(struct bytes name, struct builtin_template *out);
 
-/* The one that suits a model with this template. */
-struct builtin_template builtin_template_suit(const struct jinja_program *own);
+/* The one that suits a model with this template, which leaves out tools, or (`prints_tools`) calls
+ * alone. Returns false if none does. */
+bool builtin_template_suit(const struct jinja_program *own, bool prints_tools,
+                           struct builtin_template *out);

@@ -77,8 +77,9 @@ static bool shows_call(const struct probing *probe, struct bytes text) {
 }
 
 /* Detects the form of calls. Arguments stay texts if the template supports that, to keep the
- * model's exact text. For a template that shows no calls, the supported forms are tested. */
-static void probe_calls(struct probing *probe, struct chat_facts *facts) {
+ * model's exact text. For a template that shows no calls, the supported forms are tested, and the
+ * result is false. */
+static bool probe_calls(struct probing *probe, struct chat_facts *facts) {
     static const struct {
         bool shows, objects;
         enum chat_silence silence;
@@ -96,8 +97,9 @@ static void probe_calls(struct probing *probe, struct chat_facts *facts) {
         if (ways[i].shows ? !shows_call(probe, text) : !text.data || shows_null(probe, text))
             continue;
         *facts = tried;
-        return;
+        return ways[i].shows;
     }
+    return false;
 }
 
 /* ---- parts ---- */
@@ -242,7 +244,7 @@ void chat_probe(const struct chat_source *source, struct arena *scratch,
     out->reads_documents = jinja_uses(source->usual, "documents");
     probe_parts(&probe, CHAT_SPEAKER_USER, facts);
     probe_parts(&probe, CHAT_SPEAKER_ASSISTANT, facts);
-    probe_calls(&probe, facts);
+    out->prints_calls = probe_calls(&probe, facts);
     probe_parts(&probe, CHAT_SPEAKER_SYSTEM, facts);
     probe_parts(&probe, CHAT_SPEAKER_TOOL, facts);
     probe_turns(&probe, facts);

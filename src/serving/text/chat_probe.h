@@ -17,7 +17,7 @@ struct chat_findings {
     struct chat_facts facts;
     enum chat_thought thought;
     bool thinks_by_default;
-    bool prints_tools;
+    bool prints_tools, prints_calls;
     bool reads_documents;
 };
 

@@ -152,9 +152,10 @@ enum status chat_source_open(struct arena *arena, struct arena *scratch, struct 
     return status;
 }
 
-enum status chat_source_bring_tools(struct arena *arena, struct chat_source *source,
-                                    struct error *error) {
-    struct builtin_template builtin = builtin_template_suit(source->usual);
+enum status chat_source_bring_tools(struct arena *arena, bool prints_tools,
+                                    struct chat_source *source, struct error *error) {
+    struct builtin_template builtin;
+    if (!builtin_template_suit(source->usual, prints_tools, &builtin)) return STATUS_OK;
     struct bytes own = builtin.is_front ? source->text : (struct bytes){"", 0};
     char *text = arena_take(arena, builtin.text.count + own.count);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "%s: no memory", builtin.name);

@@ -47,7 +47,8 @@ struct chat_files {
 enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                              struct chat_source *out, struct error *error) MUST_USE;
 
-/* Replaces the template for requests with tools by the built-in one that suits the usual one.
+/* Replaces the template for requests with tools by the built-in one that suits the usual one, which
+ * leaves out tools, or (`prints_tools`) calls alone. If none suits, nothing changes.
  * Returns STATUS_NO_MEMORY, or an error if the usual one does not compile behind a built-in one. */
-enum status chat_source_bring_tools(struct arena *arena, struct chat_source *source,
-                                    struct error *error) MUST_USE;
+enum status chat_source_bring_tools(struct arena *arena, bool prints_tools,
+                                    struct chat_source *source, struct error *error) MUST_USE;

@@ -18,13 +18,15 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
     enum status status = chat_source_open(arena, scratch, files, &source, error);
     if (status) return status;
     if (source.usual) chat_probe(&source, scratch, &findings);
-    if (source.usual && files.brings_tools && !findings.prints_tools) {
+    bool prints_all = findings.prints_tools && findings.prints_calls;
+    if (source.usual && files.brings_tools && !prints_all) {
         struct chat_source brought = source;
         struct chat_findings found = {0};
-        status = chat_source_bring_tools(arena, &brought, error);
+        status = chat_source_bring_tools(arena, findings.prints_tools, &brought, error);
         if (status == STATUS_NO_MEMORY) return status;
-        if (!status) chat_probe(&brought, scratch, &found);
-        if (found.prints_tools) source = brought, findings = found;
+        if (!status && brought.builtin) chat_probe(&brought, scratch, &found);
+        if (findings.prints_tools ? found.prints_calls : found.prints_tools)
+            source = brought, findings = found;
     }
     *out = (struct chat_template){.present = source.usual != NULL,
                                   .thought = findings.thought,

@@ -33,6 +33,7 @@ enum tool_format tool_format_of(struct bytes template_source) {
         {"｜DSML｜", TOOL_FORMAT_DEEPSEEK_V32},
         {"<｜tool▁calls▁begin｜>", TOOL_FORMAT_DEEPSEEK_V31},
         {"<|tool_call_begin|>", TOOL_FORMAT_KIMI},
+        {"<|im_middle|>", TOOL_FORMAT_KIMI}, /* the first template leaves out calls */
         {"<arg_key>", TOOL_FORMAT_GLM},
         {"[TOOL_CALLS]", TOOL_FORMAT_MISTRAL},
         {"<tool_call>", TOOL_FORMAT_HERMES},

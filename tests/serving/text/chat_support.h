@@ -57,3 +57,22 @@ static inline struct chat_rendering expect(const struct chat_template *chat_temp
                  (int)expected.count, expected.data);
     return rendering;
 }
+
+/* As many messages as a request may hold, a third of them calls and a third their results. */
+static inline struct chat_ask long_conversation(uint32_t count) {
+    static char text[4 << 20];
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{\"messages\":[{\"role\":\"user\","
+                                   "\"content\":\"q\"}");
+    for (uint32_t i = 1; i < count; i++)
+        used += (size_t)snprintf(
+            text + used, sizeof text - used,
+            i % 3 == 1   ? ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+                           "\"c%u\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                           "\"arguments\":\"{}\"}}]}"
+            : i % 3 == 2 ? ",{\"role\":\"tool\",\"tool_call_id\":\"c%u\",\"content\":\"r\"}"
+                         : ",{\"role\":\"user\",\"content\":\"q%u\"}",
+            i % 3 == 2 ? i - 1 : i);
+    snprintf(text + used, sizeof text - used, "]}");
+    return asked(text);
+}

@@ -3,6 +3,7 @@
  * gets the built-in one of its release, which writes the same bytes without tools, and renders
  * tools, calls and results with the marks of the release.
  */
+#include "base/limits.h"
 #include "chat_support.h"
 #include "serving/text/builtin_template.h"
 #include "test_case.h"
@@ -53,7 +54,7 @@ static struct bytes with_front(struct builtin_template front, const char *file) 
 }
 
 TEST(each_release_gets_its_own) {
-    assert_int_equal(ARRAY_COUNT(releases), BUILTIN_TEMPLATE_COUNT);
+    assert_int_equal(ARRAY_COUNT(releases) + 1, BUILTIN_TEMPLATE_COUNT); /* and kimi-k2 */
     for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
         struct chat_template found = take(releases[i].file, (struct bytes){NULL, 0}, true);
         assert_true(found.present && found.prints_tools);
@@ -246,6 +247,41 @@ TEST(any_other_template_gets_tools_in_its_messages) {
     if (renders(&found, &ask, &rendering)) fail_msg("%s", error.text);
     assert_true(bytes_contain(rendering.text, bytes_of(BOS "User: # Tools\n")));
     assert_true(bytes_contain(rendering.text, bytes_of("helps.\n\nq\n\nAssistant:")));
+}
+
+TEST(a_template_of_kimi_that_leaves_out_calls_gets_them) {
+    static const char own[] =
+        "{% if tools %}{{ '<|im_system|>tool_declare<|im_middle|>' }}{{ tools | tojson }}{% endif "
+        "%}"
+        "{% for m in messages %}{{ '<|im_' + m.role + '|><|im_middle|>' }}{{ m.content }}"
+        "{{ '<|im_end|>' }}{% endfor %}";
+    struct chat_files files = {.own = {BYTES_LITERAL(own), "t.jinja"}, .brings_tools = true};
+    struct chat_template found;
+    assert_int_equal(chat_template_open(test_arena(8 << 20), chat_scratch(), files, &found, &error),
+                     STATUS_OK);
+    assert_string_equal(found.builtin, "kimi-k2");
+    assert_int_equal(found.calls, TOOL_FORMAT_KIMI);
+    struct chat_ask ask = asked("{\"messages\":[" ASSISTANT(
+        "\"t\"", CALL("go", "{}") "," CALL("go", "{}")) "," RESULT("r") "],\"tools\":[7]}");
+    (void)expect(&found, &ask,
+                 bytes_of("<|im_system|>tool_declare<|im_middle|>[7]<|im_assistant|><|im_middle|>t"
+                          "<|tool_calls_section_begin|><|tool_call_begin|>1"
+                          "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>1"
+                          "<|tool_call_argument_begin|>{}<|tool_call_end|>"
+                          "<|tool_calls_section_end|><|im_end|><|im_tool|><|im_middle|>"
+                          "## Return of 1\nr<|im_end|>"));
+}
+
+TEST(a_long_conversation_takes_a_part_of_the_steps) {
+    struct chat_ask ask = long_conversation(8000);
+    ask.tools = test_tree(bytes_of("[{\"type\":\"function\",\"function\":{\"name\":\"go\"}}]"));
+    for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
+        struct chat_template found = take(releases[i].file, (struct bytes){NULL, 0}, true);
+        struct chat_rendering rendering;
+        if (renders(&found, &ask, &rendering)) fail_msg("%s", error.text);
+        if (rendering.steps > LIMIT_TEMPLATE_STEPS / 2)
+            fail_msg("%s takes %llu steps", found.builtin, (unsigned long long)rendering.steps);
+    }
 }
 
 TEST(no_message_forges_a_call) {

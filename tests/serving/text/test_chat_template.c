@@ -385,25 +385,6 @@ TEST(what_cannot_be_rendered_is_reported) {
 
 /* ---- long conversations ---- */
 
-/* As many messages as a request may hold, a third of them calls and a third their results. */
-static struct chat_ask long_conversation(uint32_t count) {
-    static char text[4 << 20];
-    size_t used = (size_t)snprintf(text, sizeof text,
-                                   "{\"messages\":[{\"role\":\"user\","
-                                   "\"content\":\"q\"}");
-    for (uint32_t i = 1; i < count; i++)
-        used += (size_t)snprintf(
-            text + used, sizeof text - used,
-            i % 3 == 1   ? ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
-                           "\"c%u\",\"type\":\"function\",\"function\":{\"name\":\"f\","
-                           "\"arguments\":\"{}\"}}]}"
-            : i % 3 == 2 ? ",{\"role\":\"tool\",\"tool_call_id\":\"c%u\",\"content\":\"r\"}"
-                         : ",{\"role\":\"user\",\"content\":\"q%u\"}",
-            i % 3 == 2 ? i - 1 : i);
-    snprintf(text + used, sizeof text - used, "]}");
-    return asked(text);
-}
-
 TEST(the_longest_conversation_takes_a_part_of_the_steps) {
     static const char *const files[] = {GOLDENS "chat_v3.json", GOLDENS "chat_v3_0324.json",
                                         GOLDENS "chat_r1_0528.json", GOLDENS "chat_v3_1.json"};

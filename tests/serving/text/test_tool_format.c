@@ -21,6 +21,7 @@ TEST(it_finds_the_format_in_a_templates_marks) {
     assert_int_equal(of("<tool_call></tool_call>"), TOOL_FORMAT_HERMES);
     assert_int_equal(of("<tool_call>name<arg_key>"), TOOL_FORMAT_GLM);
     assert_int_equal(of("<|tool_calls_section_begin|><|tool_call_begin|>"), TOOL_FORMAT_KIMI);
+    assert_int_equal(of("<|im_assistant|>assistant<|im_middle|>"), TOOL_FORMAT_KIMI);
     assert_int_equal(of("[TOOL_CALLS] ["), TOOL_FORMAT_MISTRAL);
     assert_int_equal(of("<|start_header_id|>assistant<|python_tag|>"), TOOL_FORMAT_LLAMA);
 }
