@@ -75,7 +75,7 @@ TEST(ollamas_paths_are_answered_in_its_words) {
         {HTTP_POST, "/api/show", "{}", 400, "{\"error\":\"'model' is missing.\"}"},
         {HTTP_POST, "/api/show", "[]", 400, "{\"error\":\"The request body must be"},
         {HTTP_POST, "/api/pull", body, 404, "neither downloads nor changes models"},
-        {HTTP_GET, "/api/chat", NULL, 405, "{\"error\":\"'/api/chat' takes POST only.\"}"},
+        {HTTP_GET, "/api/chat", NULL, 405, "{\"error\":\"'/api/chat' accepts only POST.\"}"},
         {HTTP_POST, "/api/chat", body, 400, "{\"error\":\"'messages' is missing.\"}"},
         {HTTP_POST, "/api/generate", body, 400, "{\"error\":\"'prompt' is missing.\"}"},
     };
