@@ -121,6 +121,7 @@ for (const stream of [false, true]) {
     await chat(toolCall, { tools, think: true });
     await chat(say('{}'), { format: schema });
     await end(await ollama.generate({ model: 'puppet', prompt: say('Hello.'), think: true, stream }));
+    await end(await ollama.generate({ model: 'puppet', prompt: '', keep_alive: '5m', stream }));
     kept('POST /api/chat 200', 'POST /api/generate 200');
   });
 }

@@ -15,9 +15,11 @@ const struct dialect ollama_chat_dialect = {.name = "ollama_chat",
                                             .number = DIALECT_OLLAMA_CHAT,
                                             .prompt_field = "messages",
                                             .read = ollama_reader_chat,
+                                            .write_count = ollama_words_loaded,
                                             OLLAMA_DIALECT};
 const struct dialect ollama_generate_dialect = {.name = "ollama_generate",
                                                 .number = DIALECT_OLLAMA_GENERATE,
                                                 .prompt_field = "prompt",
                                                 .read = ollama_reader_generate,
+                                                .write_count = ollama_words_loaded_text,
                                                 OLLAMA_DIALECT};

@@ -159,9 +159,6 @@ static bool ollama_reader_messages(struct ollama_talk *talk, struct api_request 
     if (!messages) return api_reader_missing(reader, "messages");
     if (tree_kind(messages) != TREE_ARRAY)
         return api_reader_wrong_type(reader, "messages", "an array", messages);
-    if (tree_count(messages) == 0)
-        return api_error_set(reader->error, 400, "messages", "invalid_value",
-                             "'messages' is empty; send at least one. The model is always loaded.");
     for (size_t i = 0; i < tree_count(messages); i++) {
         talk->message = i;
         if (!ollama_reader_message(talk, tree_at(messages, i))) return false;
@@ -242,6 +239,18 @@ static bool ollama_reader_options(struct api_reader *reader, struct api_request 
 
 /* ---- both endpoints ---- */
 
+/* A request without text asks to load the model. It is always loaded, so an empty prompt is
+ * tokenized and the answer is that of write_count. */
+static bool ask_to_load(struct api_reader *reader, struct api_request *out) {
+    struct chat_builder builder = chat_builder_open(reader->arena);
+    chat_builder_message(&builder, "user", tree_make_string(reader->arena, BYTES_LITERAL("")));
+    if (!chat_builder_end(&builder)) return api_reader_no_memory(reader);
+    out->messages = builder.messages;
+    out->tokens_only = true;
+    out->stream = false;
+    return true;
+}
+
 /* Reads 'think': true, false, or an effort. */
 static bool read_think(struct api_reader *reader, struct api_request *out) {
     const struct tree *value = api_reader_given(reader->root, "think");
@@ -265,7 +274,10 @@ static bool read_shared(struct api_reader *reader, struct api_request *out) {
 bool ollama_reader_chat(struct api_reader *reader, struct api_request *out) {
     static const struct api_tool_choice any = {0};
     struct ollama_talk talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
+    const struct tree *messages = api_reader_given(reader->root, "messages");
     const struct tree *tools = api_reader_given(reader->root, "tools");
+    if (messages && tree_kind(messages) == TREE_ARRAY && tree_count(messages) == 0)
+        return ask_to_load(reader, out);
     return ollama_reader_messages(&talk, out) && read_shared(reader, out) &&
            (!tools || api_tools_check(reader, tools)) && api_tools_give(reader, tools, &any, out);
 }
@@ -278,6 +290,7 @@ bool ollama_reader_generate(struct api_reader *reader, struct api_request *out) 
     if (!prompt) return api_reader_missing(reader, "prompt");
     if (!tree_get_string(prompt, &text))
         return api_reader_wrong_type(reader, "prompt", "a string", prompt);
+    if (text.count == 0) return ask_to_load(reader, out);
     if (system && !tree_get_string(system, &text))
         return api_reader_wrong_type(reader, "system", "a string", system);
     if (system && text.count) chat_builder_message(&builder, "system", system);

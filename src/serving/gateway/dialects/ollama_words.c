@@ -168,6 +168,16 @@ void ollama_words_event(struct json_writer *writer, const struct api_answer *ans
     }
 }
 
+#define LOADED "\"done\":true,\"done_reason\":\"load\"}"
+
+void ollama_words_loaded(struct json_writer *writer, uint32_t prompt_tokens) {
+    json_writer_text(writer, "{\"message\":{\"role\":\"assistant\",\"content\":\"\"}," LOADED);
+}
+
+void ollama_words_loaded_text(struct json_writer *writer, uint32_t prompt_tokens) {
+    json_writer_text(writer, "{\"response\":\"\"," LOADED);
+}
+
 void ollama_words_error(struct json_writer *writer, const struct api_error *error) {
     json_writer_text(writer, "{\"error\":");
     utf8_write_repaired(writer, bytes_of(error->message)); /* the message quotes clients' text */

@@ -16,6 +16,9 @@ void ollama_words_whole(struct json_writer *writer, const struct api_answer *ans
                         const struct api_usage *usage);
 void ollama_words_event(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
+/* Write the answer to a request that only loads the model. */
+void ollama_words_loaded(struct json_writer *writer, uint32_t prompt_tokens);
+void ollama_words_loaded_text(struct json_writer *writer, uint32_t prompt_tokens);
 void ollama_words_error(struct json_writer *writer, const struct api_error *error);
 
 struct ollama_models { /* what is listed about the model */

@@ -40,6 +40,21 @@ TEST(an_answer_is_streamed_as_lines) {
     close_empty(world);
 }
 
+TEST(a_request_that_loads_the_model_is_answered_at_once) {
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t submits = world->submits;
+    uint32_t client = speech_ask(world, "/api/chat", "{\"messages\":[]}");
+    world_settle(world);
+    expect(world, client, 200,
+           "{\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":true,"
+           "\"done_reason\":\"load\"}");
+    client = speech_ask(world, "/api/generate", "{\"prompt\":\"\"}");
+    world_settle(world);
+    expect(world, client, 200, "{\"response\":\"\",\"done\":true,\"done_reason\":\"load\"}");
+    assert_int_equal(world->submits, submits);
+    close_empty(world);
+}
+
 TEST(refusals_are_texts_with_statuses_that_clients_know) {
     struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, "/api/chat", "{" HI ",\"options\":{\"temperature\":9}}");

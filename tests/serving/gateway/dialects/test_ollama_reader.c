@@ -77,6 +77,16 @@ TEST(a_prompt_becomes_a_conversation) {
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"object\"}}");
 }
 
+/* As `ollama run` asks before its first prompt. */
+TEST(a_request_without_text_loads_the_model) {
+    take("{\"messages\":[],\"keep_alive\":\"5m\"}");
+    assert_true(parsed.tokens_only && !parsed.stream);
+    expect_messages(&ollama_generate_dialect, "{\"prompt\":\"\"}",
+                    "[{\"role\":\"user\",\"content\":\"\"}]");
+    assert_true(parsed.tokens_only);
+    expect_taken_with_room(&ollama_chat_dialect, "{\"messages\":[]}");
+}
+
 TEST(options_are_read) {
     take("{" HI ",\"options\":{\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,\"min_p\":0.125,"
          "\"seed\":9,\"stop\":[\"a\",\"b\"],\"num_predict\":11,\"repeat_penalty\":1.5,"
@@ -117,7 +127,6 @@ TEST(tools_are_those_of_a_chat) {
 TEST(what_will_not_do_is_refused_by_name) {
     static const struct refusal chats[] = {
         {"{}", 400, "messages"},
-        {"{\"messages\":[]}", 400, "messages"},
         {"{\"messages\":{}}", 400, "messages"},
         {SAYS("7"), 400, "messages[0]"},
         {SAYS("{\"role\":\"ghost\"}"), 400, "messages[0].role"},
