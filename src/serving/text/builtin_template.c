@@ -67,7 +67,7 @@ bool builtin_template_suit(const struct jinja_program *own, bool prints_tools,
         {{CALLS, "```json"}, "is_last_user", BUILTIN_v3_0324, false},
         {{CALLS, "```json"}, NULL, BUILTIN_v3, false},
         {{CALLS}, NULL, BUILTIN_v31, false},
-        {{"<|im_middle|>"}, NULL, BUILTIN_kimi_k2, true},
+        {{"im_middle"}, NULL, BUILTIN_kimi_k2, true},
         {{NULL}, NULL, BUILTIN_hermes, false},
     };
 #undef CALLS
