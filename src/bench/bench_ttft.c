@@ -5,6 +5,9 @@
  * case has a server. All servers run at once and get requests in turn, so that other load on the
  * machine affects them alike. Each round has a different prompt. Disk blocks are read past the page
  * cache. Several ranks take the prompts in turn.
+ *
+ * Before that, servers are started one after the other: the time from a start to the first token,
+ * and within the first answer the longest step next to the median one.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/limits.h"
 #include "bench/bench.h"
@@ -27,6 +31,8 @@
     4 /* warm-up prompts per rank, computed and loaded, for the server to learn both costs */
 #define ANSWER_SECONDS_MAX 600
 #define TOKEN_LOW 300
+#define STARTS_MAX 99
+#define START_ANSWER_TOKENS 256
 
 enum ttft_side { COMPUTED, DISK, HOST, CHOSEN, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
 
@@ -43,7 +49,7 @@ static const char *const side_keys[SIDE_COUNT] = {"computed", "disk",         "h
 
 struct ttft_values {
     const char *model, *dir;
-    uint64_t prompt, stored, rounds, kv_memory, slow_rate, ranks, threads, vocab;
+    uint64_t prompt, stored, rounds, starts, kv_memory, slow_rate, ranks, threads, vocab;
     bool json;
 };
 
@@ -58,8 +64,11 @@ static const struct option ttft_rows[] = {
     {"stored", OPTION_COUNT, NULL,
      "leading tokens of each prompt that were seen before, half of it at least; 0: all", AT(stored),
      .maximum = LIMIT_CONTEXT},
-    {"rounds", OPTION_COUNT, "9", "rounds, of which the median counts", AT(rounds), .minimum = 1,
+    {"rounds", OPTION_COUNT, "9", "rounds, of which the median counts", AT(rounds),
      .maximum = ROUNDS_MAX},
+    {"starts", OPTION_COUNT, "3",
+     "starts of a server, of which the median counts; with --rounds 0 nothing else is measured",
+     AT(starts), .minimum = 1, .maximum = STARTS_MAX},
     {"kv-memory", OPTION_BYTES, "6MiB",
      "KV memory of each rank; small, so that most prompts move to host memory", AT(kv_memory)},
     {"slow-rate", OPTION_BYTES, "1MiB",
@@ -79,8 +88,10 @@ static const struct option ttft_rows[] = {
 const struct option_table bench_ttft_options = {
     .command = "bench ttft",
     .arguments = "",
-    .description = "Measures the time to a prompt's first token: computed, from the KV storage, "
-                   "and as the server chooses.",
+    .description =
+        "Measures the time from a server's start to its first token and the longest step "
+        "after it, then the time to a prompt's first token: computed, from the KV "
+        "storage, and as the server chooses.",
     .options = ttft_rows,
     .option_count = ARRAY_COUNT(ttft_rows),
 };
@@ -96,7 +107,9 @@ struct ttft_bench {
     char directory[400];
     struct ttft_server servers[SIDE_COUNT];
     double seconds[SIDE_COUNT][ROUNDS_MAX];
-    uint64_t asked; /* prompts so far */
+    double ready[STARTS_MAX], first[STARTS_MAX]; /* seconds from a start */
+    double step[STARTS_MAX], worst[STARTS_MAX];  /* seconds between tokens of the first answer */
+    uint64_t asked;                              /* prompts so far */
     struct error *error;
 };
 
@@ -264,7 +277,73 @@ static enum status bench_ttft_run_round(struct ttft_bench *bench, uint32_t round
     return status;
 }
 
+/* ---- starts ---- */
+
+/* Requests the first answer of a server: a prompt of one block, then many steps of one token. */
+static enum status ask_first(struct ttft_bench *bench, const char *url, int64_t began_ns,
+                             uint32_t index) {
+    struct load_request request = {.prompt_tokens = KV_BLOCK_TOKENS,
+                                   .output_tokens = START_ANSWER_TOKENS};
+    struct load_options options = {.url = url,
+                                   .concurrency = 1,
+                                   .ignore_eos = true,
+                                   .extra = "\"return_token_ids\":true",
+                                   .token_low = TOKEN_LOW,
+                                   .token_high = (uint32_t)bench->values.vocab,
+                                   .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
+                                   .seed = 1 + index};
+    struct load_outcome outcome;
+    double asked = (double)(clock_now_ns() - began_ns) * 1e-9;
+    enum status status = load_run(&options, &request, 1, &outcome, bench->error);
+    if (status) return status;
+    struct load_result result = outcome.results[0];
+    if (result.failure != LOAD_OK || outcome.gap_count == 0) {
+        status = error_set(bench->error, STATUS_IO, "%s: %s: %s", url,
+                           load_failure_name(result.failure), outcome.messages[result.failure]);
+    } else {
+        struct stats_spread gaps = stats_spread(outcome.gaps, outcome.gap_count, 0);
+        bench->first[index] = asked + result.first - result.arrival;
+        bench->step[index] = gaps.median;
+        bench->worst[index] = gaps.high;
+    }
+    load_outcome_free(&outcome);
+    return status;
+}
+
+/* Starts servers, one after the other. */
+static enum status measure_starts(struct ttft_bench *bench) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < bench->values.starts && !status; i++) {
+        struct child_command command;
+        struct ttft_server server = {.runs = false};
+        begin_command(bench, &command);
+        int64_t began_ns = clock_now_ns();
+        status = start(bench, &command, &server);
+        bench->ready[i] = (double)(clock_now_ns() - began_ns) * 1e-9;
+        if (!status) status = ask_first(bench, server.url, began_ns, i);
+        bench_ttft_stop(&server);
+    }
+    return status;
+}
+
 /* ---- the report ---- */
+
+static void print_starts(struct ttft_bench *bench, struct json_print *out) {
+    size_t count = bench->values.starts;
+    double ready = stats_median(bench->ready, count), first = stats_median(bench->first, count);
+    double step = stats_median(bench->step, count);
+    double worst = stats_spread(bench->worst, count, 0).high;
+    harness_number(out, "starts", (double)count);
+    harness_number(out, "ready_ms", 1e3 * ready);
+    harness_number(out, "start_to_first_token_ms", 1e3 * first);
+    harness_number(out, "step_ms", 1e3 * step);
+    harness_number(out, "worst_step_ms", 1e3 * worst);
+    json_print_say(out,
+                   "a server is ready %.0f ms after its start and sends the first token after %.0f "
+                   "ms; medians of %zu starts\n"
+                   "steps of the first answer: %.2f ms, the longest of all %.2f ms\n",
+                   1e3 * ready, 1e3 * first, count, 1e3 * step, 1e3 * worst);
+}
 
 /* The ratio of the choice to the better of computing and loading. */
 static double bench_ttft_ratio(const double *medians, enum ttft_side loaded,
@@ -284,6 +363,11 @@ static void bench_ttft_print_report(struct ttft_bench *bench) {
     double medians[SIDE_COUNT];
     char name[32];
     struct json_print out = json_print_begin(values->json);
+    print_starts(bench, &out);
+    if (!values->rounds) {
+        json_print_close(&out);
+        return;
+    }
     harness_number(&out, "prompt_tokens", (double)values->prompt);
     harness_number(&out, "stored_tokens", (double)values->stored);
     harness_number(&out, "rounds", (double)values->rounds);
@@ -314,7 +398,9 @@ static void bench_ttft_print_report(struct ttft_bench *bench) {
 }
 
 static enum status run(struct ttft_bench *bench) {
-    enum status status = fill(bench);
+    enum status status = measure_starts(bench);
+    if (status || !bench->values.rounds) return status;
+    status = fill(bench);
     for (enum ttft_side side = 0; side < SIDE_COUNT && !status; side++)
         if (bench_ttft_is_wanted(bench, side)) status = open_server(bench, side);
     for (uint32_t round = 0; round < bench->values.rounds && !status; round++)

@@ -9,7 +9,9 @@ import tempfile
 from command import run
 
 with tempfile.TemporaryDirectory() as directory:
-    report = json.loads(run("bench", "ttft", "--dir", directory, "--prompt", "200", "--rounds", "1", "--json"))
+    report = json.loads(run("bench", "ttft", "--dir", directory, "--prompt", "200", "--rounds", "1", "--starts", "1", "--json"))
+    assert report["start_to_first_token_ms"] >= report["ready_ms"] > 0, report
+    assert report["worst_step_ms"] >= report["step_ms"] > 0, report
     for side in "computed", "disk", "host", "auto", "slow_in_step", "slow_auto":
         assert report[side + "_ms"] > 0, (side, report)
     assert [name for name in os.listdir(directory) if "ttft" in name] == []
