@@ -2,20 +2,26 @@
  * fathom make-checkpoint: writes a checkpoint of random weights, to measure speed without a
  * download and to try odd shapes.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "compute/weights/random_checkpoint.h"
 #include "programs/programs.h"
 
 #define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
+#define PATH_BYTES 4096
+#define SHOWN_NS 10000000000 /* between two lines of progress */
 
 struct make_values {
     const char *shape, *weights;
@@ -50,7 +56,9 @@ static const struct option make_rows[] = {
 const struct option_table make_checkpoint_options = {
     .command = "make-checkpoint",
     .arguments = "DIRECTORY",
-    .description = "Writes a checkpoint with random weights in the Hugging Face layout.",
+    .description =
+        "Writes a checkpoint with random weights in the Hugging Face layout. Says its size and the "
+        "free disk first, and refuses what does not fit.",
     .options = make_rows,
     .option_count = ARRAY_COUNT(make_rows),
     .positional_min = 1,
@@ -98,20 +106,72 @@ static enum status make_checkpoint_read_config(const char *path, const char *wei
     return STATUS_OK;
 }
 
+struct make_progress {
+    const char *directory;
+    uint64_t percent; /* last one shown */
+    int64_t shown_ns;
+};
+
+/* Bytes that a new file may take, on the file system of `directory` or of the nearest folder above
+ * that exists; files of an earlier checkpoint are replaced. UINT64_MAX: unknown. */
+static uint64_t disk_bytes(const char *directory) {
+    char path[PATH_BYTES];
+    struct statvfs system;
+    struct stat info;
+    uint64_t replaced = 0;
+    format_text(path, sizeof path, "%s", directory);
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (strstr(entry->d_name, ".safetensors") &&
+            !fstatat(dirfd(entries), entry->d_name, &info, AT_SYMLINK_NOFOLLOW))
+            replaced += (uint64_t)info.st_blocks * 512;
+    if (entries) closedir(entries);
+    while (statvfs(path, &system)) {
+        char *slash = strrchr(path, '/');
+        if (errno != ENOENT || slash == path) return UINT64_MAX;
+        format_text(slash ? slash : path, slash ? 1 : sizeof path, slash ? "" : ".");
+    }
+    return (uint64_t)system.f_bavail * system.f_frsize + replaced;
+}
+
+/* Says what will be written, and refuses what does not fit. */
+static enum status make_checkpoint_plan(void *context, uint64_t bytes, struct error *error) {
+    const struct make_progress *progress = context;
+    uint64_t disk = disk_bytes(progress->directory);
+    if (disk == UINT64_MAX) return STATUS_OK; /* writing will say what is wrong */
+    if (bytes > disk)
+        return error_set(error, STATUS_FULL,
+                         "%.300s: the checkpoint needs %.3f GB, and %.3f GB of the disk are free; "
+                         "choose a directory of another disk, or a smaller --shape",
+                         progress->directory, (double)bytes / 1e9, (double)disk / 1e9);
+    printf("writing %.3f GB to %s, where %.3f GB are free\n", (double)bytes / 1e9,
+           progress->directory, (double)disk / 1e9);
+    fflush(stdout);
+    return STATUS_OK;
+}
+
+/* On a terminal each percent, elsewhere a line every ten seconds. */
 static void make_checkpoint_show_progress(void *context, uint64_t done_bytes,
                                           uint64_t total_bytes) {
-    uint64_t *percent = context, now = total_bytes ? 100 * done_bytes / total_bytes : 100;
-    if (now == *percent) return;
-    *percent = now;
-    fprintf(stderr, "\r%3u %% of %.1f MB%s", (unsigned)now, (double)total_bytes / 1e6,
-            now == 100 ? "\n" : "");
+    struct make_progress *progress = context;
+    uint64_t now = total_bytes ? 100 * done_bytes / total_bytes : 100;
+    int64_t now_ns = clock_now_ns();
+    bool terminal = isatty(STDERR_FILENO);
+    if (terminal ? now == progress->percent : now_ns - progress->shown_ns < SHOWN_NS) return;
+    progress->percent = now;
+    progress->shown_ns = now_ns;
+    FILE *out = terminal ? stderr : stdout;
+    fprintf(out, "%s%3u %% of %.3f GB%s", terminal ? "\r" : "", (unsigned)now,
+            (double)total_bytes / 1e9, now == 100 || !terminal ? "\n" : "");
+    fflush(out);
 }
 
 int program_make_checkpoint(void *given, const struct option_result *result) {
     struct make_values *values = given;
     struct error error;
-    char named[RANDOM_CHECKPOINT_CONFIG_BYTES], path[4096], *text = NULL;
-    uint64_t percent = 101;
+    char named[RANDOM_CHECKPOINT_CONFIG_BYTES], path[PATH_BYTES], *text = NULL;
+    struct make_progress progress = {
+        .directory = result->positional[0], .percent = 101, .shown_ns = clock_now_ns()};
     struct random_checkpoint plan = {
         .directory = result->positional[0],
         .seed = values->seed,
@@ -122,8 +182,9 @@ int program_make_checkpoint(void *given, const struct option_result *result) {
         .type = !strcmp(values->weights, "f32")   ? TENSOR_F32
                 : !strcmp(values->weights, "f16") ? TENSOR_F16
                                                   : TENSOR_BF16,
-        .progress = isatty(2) ? make_checkpoint_show_progress : NULL,
-        .progress_context = &percent,
+        .planned = make_checkpoint_plan,
+        .progress = make_checkpoint_show_progress,
+        .context = &progress,
     };
     const bool fp8 = !strcmp(values->weights, "fp8") || !strcmp(values->weights, "auto");
     format_text(path, sizeof path, "%s/config.json", plan.directory);

@@ -4,6 +4,7 @@
 sees it, from its files or from an index without its shards; wrong use is refused with a cure."""
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -17,7 +18,8 @@ def inspect(*arguments):
 
 
 def generated(folder):
-    assert not run("make-checkpoint", folder, "--shape", "tiny", "--mtp", "--shards", "3")
+    said = run("make-checkpoint", folder, "--shape", "tiny", "--mtp", "--shards", "3")
+    assert re.fullmatch(r"writing 0\.\d+ GB to %s, where \d+\.\d+ GB are free\n" % folder, said), said
     whole = inspect(folder, "--verify")
     size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)
                if name.endswith(".safetensors"))
@@ -48,12 +50,25 @@ def from_a_config(folder):
         assert inspect(folder, "--verify")["fp8"] == (weights == "fp8"), weights
 
 
+def too_large(folder):
+    """200 TB, which no disk under test has."""
+    with open(os.path.join(root, "models/tiny-r1/config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    with open(folder + "/huge.json", "w", encoding="utf-8") as file:
+        json.dump({**config, "hidden_size": 65536, "moe_intermediate_size": 65536, "n_routed_experts": 256,
+                   "num_hidden_layers": 60}, file)
+    refuse(1, r"/huge/deep: the checkpoint needs \d{6}\.\d+ GB, and \d+\.\d+ GB of the disk are free; choose",
+           "make-checkpoint", folder + "/huge/deep", "--shape", folder + "/huge.json")
+    assert not os.path.exists(folder + "/huge"), "nothing is written before the check"
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         generated(folder + "/tiny")
         from_a_config(folder + "/copy")
         refuse(1, "no-such.json: cannot open it: No such file", "make-checkpoint", folder + "/x", "--shape",
                "no-such.json")
+        too_large(folder)
         refuse(2, "--mtp is for named shapes", "make-checkpoint", folder + "/x", "--mtp", "--shape",
                os.path.join(root, "models/tiny-r1/config.json"))
         refuse(1, "cannot|Not a directory|No such", "make-checkpoint", "/dev/null/x")

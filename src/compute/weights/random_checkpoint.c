@@ -300,8 +300,7 @@ static void random_checkpoint_write_part(struct writer *writer,
     }
     writer->done_bytes += part->bytes;
     if (writer->plan->progress)
-        writer->plan->progress(writer->plan->progress_context, writer->done_bytes,
-                               writer->total_bytes);
+        writer->plan->progress(writer->plan->context, writer->done_bytes, writer->total_bytes);
 }
 
 static enum status write_shards(struct writer *writer, struct error *error) {
@@ -335,6 +334,8 @@ static enum status random_checkpoint_prepare(struct writer *writer, struct error
             (uint32_t)((double)before * writer->shards / (double)writer->total_bytes);
         before += writer->parts[i].bytes;
     }
+    if (plan->planned) status = plan->planned(plan->context, writer->total_bytes, error);
+    if (status != STATUS_OK) return status;
     if (mkdir(plan->directory, 0777) && errno != EEXIST)
         return error_set(error, STATUS_IO, "%s: %s", plan->directory, strerror(errno));
     /* Files of an earlier checkpoint in the same place must not shadow this one. */

@@ -17,8 +17,11 @@ struct random_checkpoint {
     enum tensor_type type; /* of other tensors than FP8: TENSOR_BF16 (0), TENSOR_F16, TENSOR_F32 */
     float bias_mean, bias_deviation; /* of the router's correction bias */
     bool without_mtp;                /* omit the MTP layers, as many published copies do */
+    /* Called with the size of all files before any is written; an error ends the work. May be
+     * NULL. */
+    enum status (*planned)(void *context, uint64_t bytes, struct error *error);
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
-    void *progress_context;
+    void *context;                                                              /* of both */
 };
 
 enum status random_checkpoint_write(const struct random_checkpoint *plan, struct error *error);
