@@ -3,9 +3,11 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "compute/weights/checkpoint.h"
 #include "host/engine/engine.h"
-#include "host/process/configuration/default_model.h"
+#include "host/process/configuration/model_path.h"
 #include "host/process/log/log.h"
+#include "host/process/memory_fit.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -15,24 +17,37 @@
 #include <unistd.h>
 
 #define REPORT_NS ((int64_t)10000000000) /* interval of progress lines in the log */
+#define SHORT_NS 1000000000              /* stages of a shorter loading are not reported */
 
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) {
     static char found[PATH_MAX];
-    *directory_out = given ? given : found;
-    return given ? STATUS_OK : default_model_find(found, sizeof found, error);
+    char path[PATH_MAX];
+    enum status status = model_path_find(given, path, error);
+    if (status) return status;
+    /* Other threads may read the text. */
+    if (strcmp(found, path) != 0) snprintf(found, sizeof found, "%s", path);
+    *directory_out = found;
+    return STATUS_OK;
+}
+
+enum status model_run_shape(const char *directory, struct shape *shape_out, struct error *error) {
+    struct checkpoint *checkpoint;
+    enum status status = checkpoint_open(directory, CHECKPOINT_CONFIG_ONLY, &checkpoint, error);
+    if (status) return status;
+    *shape_out = *checkpoint_shape(checkpoint);
+    checkpoint_close(checkpoint);
+    return STATUS_OK;
 }
 
 void model_run_name(const char *directory, const char *given, char name_out[static 256]) {
-    char path[PATH_MAX];
-    const char *name = given;
-    if (!name) {
-        const char *whole = realpath(directory, path) ? path : directory;
-        const char *slash = strrchr(whole, '/');
-        name = slash && slash[1] ? slash + 1 : whole;
-    }
-    snprintf(name_out, 256, "%.255s", name);
+    if (given)
+        snprintf(name_out, 256, "%.255s", given);
+    else
+        model_path_name(directory, name_out);
 }
+
+static struct memory_fit fit; /* of the process's model */
 
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
@@ -44,27 +59,54 @@ enum status model_run_options(const struct model_run_values *values, struct mode
     if (status == STATUS_OK)
         status = expert_sum_named(values->expert_sum, &options.expert_sum, error);
     if (status == STATUS_OK) status = kernels_level_masked(values->cpu_mask, &options.level, error);
-    if (status == STATUS_OK) *out = options;
-    return status;
+    if (status != STATUS_OK) return status;
+    if (strcmp(values->device, "cpu") == 0) {
+        fit.model = options.directory;
+        fit.force = values->force;
+        options.fits = memory_fit_check;
+        options.fits_context = &fit;
+    }
+    *out = options;
+    return STATUS_OK;
 }
 
-static void log_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+static void log_progress(void *context, enum load_stage stage, uint64_t done, uint64_t total) {
     struct model_run_progress *progress = context;
     int64_t now_ns = clock_now_ns();
-    progress->total_bytes = total_bytes;
-    if (progress->reported_ns && now_ns - progress->reported_ns < REPORT_NS) return;
-    log_say(LOG_INFO, "model",
-            "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64 " directory=%s", done_bytes,
-            total_bytes, progress->reported_ns ? "" : progress->directory);
+    bool first = !progress->reported_ns, new = stage != progress->stage;
+    if (stage == LOAD_WEIGHTS) progress->total_bytes = total;
+    progress->stage = stage;
+    if (first && stage != LOAD_WEIGHTS && now_ns - progress->began_ns < SHORT_NS) return;
+    if (!first && !(new &&now_ns - progress->began_ns > SHORT_NS) &&
+        now_ns - progress->reported_ns < REPORT_NS)
+        return;
+    const char *directory = first ? progress->directory : "";
+    if (stage == LOAD_HEADERS)
+        log_say(LOG_INFO, "model",
+                "is being opened shards=%" PRIu64 " total_shards=%" PRIu64 " directory=%s", done,
+                total, directory);
+    else if (stage == LOAD_SCALES)
+        log_say(LOG_INFO, "model",
+                "is being checked tensors=%" PRIu64 " total_tensors=%" PRIu64 " directory=%s", done,
+                total, directory);
+    else
+        log_say(LOG_INFO, "model",
+                "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64 " directory=%s", done,
+                total, directory);
     progress->reported_ns = now_ns;
 }
 
-static void model_run_show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+static void model_run_show_progress(void *context, enum load_stage stage, uint64_t done,
+                                    uint64_t total) {
     struct model_run_progress *progress = context;
-    if (clock_now_ns() - progress->began_ns < 1000000000 && !progress->shown) return;
+    if (clock_now_ns() - progress->began_ns < SHORT_NS && !progress->shown) return;
     progress->shown = true;
-    fprintf(stderr, "\rloading %.1f of %.1f GiB", (double)done_bytes / (1 << 30),
-            (double)total_bytes / (1 << 30));
+    if (stage == LOAD_WEIGHTS)
+        fprintf(stderr, "\r\033[Kloading %.1f of %.1f GB", (double)done / 1e9, (double)total / 1e9);
+    else
+        fprintf(stderr, "\r\033[K%s %" PRIu64 " of %" PRIu64 " %s",
+                stage == LOAD_HEADERS ? "opening" : "checking", done, total,
+                stage == LOAD_HEADERS ? "shards" : "tensors");
     fflush(stderr);
 }
 

@@ -16,6 +16,7 @@ struct model_run_values {
     const char *cpu_mask;
     const char *schedule;
     uint64_t threads;
+    bool force;
 };
 
 #define MODEL_RUN_STEP_TOKENS 512 /* of a step without a unit */
@@ -37,6 +38,9 @@ struct model_run_values {
                "directory of a checkpoint (default: the model that comes with Fathom)",            \
                .offset = offsetof(struct model_run_values, model)),                                \
         MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
+        OPTION_ROW("force", OPTION_FLAG, NULL,                                                     \
+                   "load the model even if it needs more memory than there is",                    \
+                   .offset = offsetof(struct model_run_values, force)),                            \
         OPTION_ROW("threads", OPTION_COUNT, NULL,                                                  \
                    "threads of each process; 0: an equal share of the CPUs",                       \
                    .offset = offsetof(struct model_run_values, threads), .maximum = 1024),         \
@@ -65,24 +69,30 @@ struct model_run_values {
                 "octo-batch|decode-early",                                                         \
             .group = OPTION_GROUP_TUNING)
 
-/* Returns the given directory, or the directory of the model that comes with Fathom. The text is
- * never freed. */
+/* Returns the directory of the given model, or of the one that comes with Fathom
+ * (host/process/configuration/model_path.h). The text is never freed, and the next call changes
+ * it. */
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) MUST_USE;
 
-/* Returns the given name of the model, or the last component of the directory's path after symbolic
- * links are resolved. */
+/* Reads the shape from config.json and generation_config.json alone. */
+enum status model_run_shape(const char *directory, struct shape *shape_out,
+                            struct error *error) MUST_USE;
+
+/* Returns the given name of the model, or that of its directory (model_path_name). */
 void model_run_name(const char *directory, const char *given, char name_out[static 256]);
 
-/* Sets directory, activations, expert_sum, level and threads. The directory's text is never
- * freed. */
+/* Sets directory, activations, expert_sum, level and threads, and the check that the model fits into
+ * memory (host/process/memory_fit.h), unless a device holds it. The directory's text is never
+ * freed. A program calls it once. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
 
 /* The progress of loading a model. It is shown on a terminal if loading takes more than a second,
- * or logged at the start, every ten seconds and at the end. */
+ * or logged at the start, at each stage, every ten seconds and at the end. */
 struct model_run_progress {
     int64_t began_ns, reported_ns;
+    enum load_stage stage; /* of the last report */
     uint64_t total_bytes;
     const char *directory;
     bool shown, logs;

@@ -10,6 +10,7 @@
 #include "compute/exchange/job_tree.h"
 #include "host/process/file_limit.h"
 #include "host/process/log/log.h"
+#include "host/process/memory_fit.h"
 #include "host/process/private_room.h"
 #include "host/process/ranks/rank_launch.h"
 #include "host/process/ranks/rank_manual.h"
@@ -353,6 +354,8 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->weights_verify = values->weights_verify;
     options->weights_unit = (uint32_t)values->weights_unit;
     options->weights_directory = weights_directory(values);
+    struct memory_fit *fit = options->fits_context;
+    if (fit) fit->weights_directory = options->weights_directory;
     if (values->trace) {
         trace = trace_open();
         if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");

@@ -247,14 +247,18 @@ static enum status chat_open(struct chat *chat, struct error *error) {
     enum status status = model_run_options(&chat->values.run, &options.model, error);
     if (status) return status;
     options.model.step_tokens_max = MODEL_RUN_STEP_TOKENS;
-    options.context_max = (uint32_t)wanted;
-    status = model_run_open(&options, &chat->solo, error);
+    struct shape shape;
+    status = model_run_shape(options.model.directory, &shape, error);
     if (status) return status;
-    const struct shape *shape = model_shape(solo_model(chat->solo));
-    chat->vocab = shape->vocab;
-    chat->context_max = wanted < shape->context_max ? (uint32_t)wanted : shape->context_max;
+    if (chat->values.max_context > shape.context_max)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "--max-context %" PRIu64 ": the model has at most %u tokens "
+                         "(max_position_embeddings of %.300s/config.json); give that or less",
+                         wanted, shape.context_max, options.model.directory);
+    chat->vocab = shape.vocab;
+    chat->context_max = wanted < shape.context_max ? (uint32_t)wanted : shape.context_max;
     struct template_choice choice = {.chat_template = chat->values.chat_template};
-    status = model_text_open(options.model.directory, shape, &choice, &chat->text, error);
+    status = model_text_open(options.model.directory, &shape, &choice, &chat->text, error);
     if (status) return status;
     if (!chat->text.stop_token_count)
         fprintf(stderr, "fathom chat: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);
@@ -263,7 +267,9 @@ static enum status chat_open(struct chat *chat, struct error *error) {
                          "%.300s has no tokenizer.json, or no chat template: `fathom generate "
                          "--tokens` needs neither",
                          options.model.directory);
-    status = chat_take_room(chat, error);
+    options.context_max = chat->context_max;
+    status = model_run_open(&options, &chat->solo, error);
+    if (!status) status = chat_take_room(chat, error);
     if (!status) status = choose_sampling(chat, error);
     return status ? status : reset(chat, error);
 }

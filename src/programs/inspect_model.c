@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect model: a checkpoint's parameters, bytes by kind, bytes per rank for several sizes
+ * fathom inspect model: a checkpoint's parameters, bytes by kind, memory per rank for several sizes
  * of expert parallelism, and KV cache per token. It does not load weights. config.json and an index
  * are enough: sizes then come from the shape.
  */
@@ -14,6 +14,7 @@
 #include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
+#include "compute/weights/weights_size.h"
 #include "programs/programs.h"
 
 #ifdef FATHOM_SERVING
@@ -43,7 +44,7 @@ const struct option_table inspect_model_options = {
     .command = "inspect model",
     .arguments = "DIRECTORY",
     .description =
-        "Prints a checkpoint's shape, parameters, bytes per rank and KV bytes per token.",
+        "Prints a checkpoint's shape, parameters, memory per rank and KV bytes per token.",
     .options = model_rows,
     .option_count = ARRAY_COUNT(model_rows),
     .positional_min = 1,
@@ -53,12 +54,12 @@ const struct option_table inspect_model_options = {
 struct inspect_figures {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
-    const char *chat_template, *tools_template;           /* "own", a built-in one, or NULL: none */
-    uint64_t parameters, expert_parameters;               /* of the main model */
-    uint64_t bytes, expert_bytes;                         /* of the main model */
-    uint64_t kind_bytes[LAYOUT_KIND_COUNT];               /* of the main model */
-    uint64_t mtp_parameters, mtp_bytes, mtp_expert_bytes; /* without copies of embedding and head */
-    uint32_t moe_layers, mtp_moe_layers;
+    const char *chat_template, *tools_template; /* "own", a built-in one, or NULL: none */
+    uint64_t parameters, expert_parameters;     /* of the main model */
+    uint64_t bytes;                             /* of the main model, in files */
+    uint64_t kind_bytes[LAYOUT_KIND_COUNT];     /* of the main model */
+    uint64_t mtp_parameters, mtp_bytes;         /* without copies of embedding and head */
+    struct memory_weights memory, memory_mtp;   /* without and with MTP */
     uint32_t redundant;
     struct model_run_sizes ep;
 };
@@ -92,7 +93,6 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
         if (wanted->optional) return STATUS_OK;
         figures->mtp_parameters += values;
         figures->mtp_bytes += bytes;
-        if (expert) figures->mtp_expert_bytes += bytes;
         return STATUS_OK;
     }
     figures->parameters += values;
@@ -100,7 +100,6 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
     figures->kind_bytes[wanted->kind] += bytes;
     if (!expert) return STATUS_OK;
     figures->expert_parameters += values;
-    figures->expert_bytes += bytes;
     return STATUS_OK;
 }
 
@@ -108,12 +107,9 @@ static void inspect_model_count_all(struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     enum status status = layout_for_each(shape, count_tensor, figures, NULL);
     check(status == STATUS_OK);
-    for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
-        if (shape_layer_is_moe(shape, layer))
-            *(layer < shape->layers ? &figures->moe_layers : &figures->mtp_moe_layers) += 1;
-    if (checkpoint_has_mtp(figures->checkpoint)) return;
-    figures->mtp_parameters = figures->mtp_bytes = figures->mtp_expert_bytes = 0;
-    figures->mtp_moe_layers = 0;
+    figures->memory = weights_size_of(figures->checkpoint, false);
+    figures->memory_mtp = weights_size_of(figures->checkpoint, true);
+    if (!checkpoint_has_mtp(figures->checkpoint)) figures->mtp_parameters = figures->mtp_bytes = 0;
 }
 
 static uint64_t active_parameters(const struct inspect_figures *figures) {
@@ -123,16 +119,22 @@ static uint64_t active_parameters(const struct inspect_figures *figures) {
                                      (shape->experts - shape->experts_per_token);
 }
 
-/* Experts per layer on the rank that has the most. */
-static uint32_t rank_experts(const struct inspect_figures *figures, uint32_t ep) {
-    const uint32_t experts = figures->shape->experts;
-    return experts ? (uint32_t)divide_up(experts + figures->redundant, ep) : 0;
-}
+/* The memory of the rank that has most experts. */
+struct inspect_rank {
+    uint32_t slots;                           /* of experts in each MoE layer */
+    uint64_t expert_bytes, bytes, bytes_more; /* the last with MTP, in addition */
+};
 
-static uint64_t rank_expert_bytes(const struct inspect_figures *figures, uint32_t ep, bool mtp) {
-    const uint64_t experts = figures->shape->experts;
-    const uint64_t all = mtp ? figures->mtp_expert_bytes : figures->expert_bytes;
-    return experts ? all / experts * rank_experts(figures, ep) : 0;
+static struct inspect_rank rank_of(const struct inspect_figures *figures, uint32_t ep) {
+    const struct memory_weights *memory = &figures->memory;
+    uint32_t slots = memory_need_slots(memory, ep, figures->redundant);
+    double bytes = memory_need_rank(memory, slots);
+    return (struct inspect_rank){
+        .slots = slots,
+        .expert_bytes = (uint64_t)(bytes - memory->common),
+        .bytes = (uint64_t)bytes,
+        .bytes_more = (uint64_t)(memory_need_rank(&figures->memory_mtp, slots) - bytes),
+    };
 }
 
 static uint32_t mtp_layers(const struct inspect_figures *figures) {
@@ -193,7 +195,7 @@ static void print_shape(const struct inspect_figures *figures) {
     row("architecture", "%s", shape_architecture_name(shape->architecture));
     row("weights", "%s",
         shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
-    row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->moe_layers,
+    row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->memory.moe_layers,
         shape->mtp_layers, shape->mtp_layers > mtp_layers(figures) ? ", weights absent" : "");
     row("hidden, vocabulary", "%u, %u%s", shape->hidden, shape->vocab,
         shape->tied_head ? ", head tied to the embedding" : "");
@@ -245,19 +247,18 @@ static void print_kv(const struct inspect_figures *figures) {
 }
 
 static void print_ranks(const struct inspect_figures *figures) {
-    const uint64_t rest = figures->bytes - figures->expert_bytes;
     char cells[4][AMOUNT_BYTES];
-    printf("\nEP ranks  experts a layer     experts       other       total%s\n",
+    printf("\nMemory of a rank for weights, without KV cache and steps:\n"
+           "EP ranks  experts a layer     experts       other       total%s\n",
            mtp_layers(figures) ? "    with MTP" : "");
     for (uint32_t i = 0; i < figures->ep.count; i++) {
-        const uint32_t ep = figures->ep.values[i];
-        const uint64_t experts = rank_expert_bytes(figures, ep, false);
-        const uint64_t mtp =
-            rank_expert_bytes(figures, ep, true) + figures->mtp_bytes - figures->mtp_expert_bytes;
-        printf("%8u  %15u  %10s  %10s  %10s", ep, rank_experts(figures, ep),
-               amount(experts, "B", cells[0]), amount(rest, "B", cells[1]),
-               amount(experts + rest, "B", cells[2]));
-        if (mtp_layers(figures)) printf("  %10s", amount(experts + rest + mtp, "B", cells[3]));
+        const struct inspect_rank rank = rank_of(figures, figures->ep.values[i]);
+        printf("%8u  %15u  %10s  %10s  %10s", figures->ep.values[i], rank.slots,
+               amount(rank.expert_bytes, "B", cells[0]),
+               amount(rank.bytes - rank.expert_bytes, "B", cells[1]),
+               amount(rank.bytes, "B", cells[2]));
+        if (mtp_layers(figures))
+            printf("  %10s", amount(rank.bytes + rank.bytes_more, "B", cells[3]));
         printf("\n");
     }
 }
@@ -282,7 +283,7 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
         "\"value_dim\":%u,\"dense_width\":%u,\"expert_width\":%u,\"experts\":%u,"
         "\"shared_experts\":%u,\"experts_per_token\":%u,\"groups\":%u,\"groups_kept\":%u,"
         "\"context_max\":%u",
-        shape->layers, figures->moe_layers, mtp_layers(figures), shape->hidden, shape->vocab,
+        shape->layers, figures->memory.moe_layers, mtp_layers(figures), shape->hidden, shape->vocab,
         shape->heads, shape->q_rank, shape->kv_rank, shape->nope_dim, shape->rope_dim,
         shape->value_dim, shape->dense_width, shape->expert_width, shape->experts,
         shape->shared_experts, shape->experts_per_token, shape->groups, shape->groups_kept,
@@ -296,15 +297,13 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
 
 static void print_json_rank(struct json_print *print, const struct inspect_figures *figures,
                             uint32_t ep) {
-    const uint64_t experts = rank_expert_bytes(figures, ep, false);
-    const uint64_t rest = figures->bytes - figures->expert_bytes;
-    const uint64_t mtp_rest = figures->mtp_bytes - figures->mtp_expert_bytes;
+    const struct inspect_rank rank = rank_of(figures, ep);
     json_print_open(print, NULL, '{');
     json_print_values(print,
                       "\"ep\":%u,\"experts_per_layer\":%u,\"expert_bytes\":%lu,"
                       "\"other_bytes\":%lu,\"bytes\":%lu,\"mtp_bytes\":%lu",
-                      ep, rank_experts(figures, ep), experts, rest, experts + rest,
-                      rank_expert_bytes(figures, ep, true) + mtp_rest);
+                      ep, rank.slots, rank.expert_bytes, rank.bytes - rank.expert_bytes, rank.bytes,
+                      rank.bytes_more);
     json_print_close(print);
 }
 
@@ -369,11 +368,14 @@ int inspect_model(void *given, const struct option_result *result) {
     struct inspect_figures figures = {.redundant = (uint32_t)values->redundant};
     if (model_run_sizes_within("--ep", values->ep, 1, LIMIT_VOCAB - 1, &figures.ep, &error))
         return command_misused("%s", error.text);
-    enum status status = checkpoint_open(result->positional[0],
-                                         values->verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
-                                         &checkpoint, &error);
+    const char *directory;
+    enum status status = model_run_directory(result->positional[0], &directory, &error);
+    if (status == STATUS_OK)
+        status =
+            checkpoint_open(directory, values->verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
+                            &checkpoint, &error);
     if (status != STATUS_OK) return command_failed(status, &error);
-    status = find_templates(result->positional[0], &figures, &error);
+    status = find_templates(directory, &figures, &error);
     if (status != STATUS_OK) {
         checkpoint_close(checkpoint);
         return command_failed(status, &error);

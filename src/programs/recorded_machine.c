@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/checksum.h"
 #include "base/file.h"
-#include "compute/weights/checkpoint.h"
+#include "command/model_run.h"
 #include "host/process/log/log.h"
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20) /* of a tokenizer's file */
@@ -410,7 +410,7 @@ static enum status recorded_machine_open_unit(struct bytes head, struct recorded
 static enum status recorded_machine_open_texts(struct bytes head, const char *model,
                                                struct recorded_machine *out, struct error *error) {
     uint64_t texts = 0, brings_tools = 0;
-    struct checkpoint *checkpoint;
+    struct shape shape;
     struct template_choice choice = {recorded_machine_read_text(out, head, "chat_template"), false};
     enum status status =
         recorded_machine_read_number(head, "texts", sizeof texts, 0, &texts, error);
@@ -423,10 +423,8 @@ static enum status recorded_machine_open_texts(struct bytes head, const char *mo
                            "the texts of %s (tokenizer, chat template) are not those of the "
                            "recording; --model names another directory",
                            model);
-    if (!status) status = checkpoint_open(model, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
+    if (!status) status = model_run_shape(model, &shape, error);
     if (status) return status;
-    struct shape shape = *checkpoint_shape(checkpoint);
-    checkpoint_close(checkpoint);
     return model_text_open(model, &shape, &choice, &out->text, error);
 }
 

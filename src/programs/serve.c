@@ -78,14 +78,17 @@ static enum status open_whole(struct serve_server *server, struct error *error) 
     const struct serve_values *values = &server->values;
     const struct kv_ranks_options no_transfers = {.host = NULL};
     uint64_t ranks = values->job.ranks, requests = ranks * unit_side_requests(&values->unit, ranks);
+    const char *directory;
+    struct shape shape;
     enum status status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
+    if (!status) status = unit_side_check(&values->run, &values->unit, ranks, &shape, error);
+    if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)
-        status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit,
-                                &values->record, UNIT_BOTH, &no_transfers, server->loop, error);
+        status = gateway_side_open(&server->gateway, &values->gateway, &values->record, directory,
+                                   &shape, requests, error);
     if (status) return status;
-    return gateway_side_open(&server->gateway, &values->gateway, &values->record,
-                             server->unit.directory,
-                             model_shape(rank_group_model(server->unit.group)), requests, error);
+    return unit_side_open(&server->unit, &values->run, &values->job, &values->unit, &values->record,
+                          UNIT_BOTH, &no_transfers, server->loop, error);
 }
 
 static uint32_t list_units(const struct serve_values *values, uint32_t at, uint64_t count,
@@ -121,6 +124,7 @@ static enum status open_with_unit_supervisor(struct serve_server *server, struct
                                                     .job = &values->job,
                                                     .log = &values->log,
                                                     .model = values->run.model,
+                                                    .force = values->run.force,
                                                     .kv_bytes = values->unit.kv_memory,
                                                     .units = units,
                                                     .unit_count = unit_count,
@@ -129,8 +133,11 @@ static enum status open_with_unit_supervisor(struct serve_server *server, struct
     for (uint32_t i = 0; i < unit_count; i++)
         requests += units[i].ranks * unit_side_requests(&values->unit, units[i].ranks);
     const char *directory;
+    struct shape shape;
     enum status status =
         unit_supervisor_check_device(&values->unit_supervisor, values->run.device, error);
+    for (uint32_t i = 0; i < unit_count && !status; i++)
+        status = unit_side_check(&values->run, &values->unit, units[i].ranks, &shape, error);
     if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)

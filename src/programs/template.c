@@ -307,10 +307,11 @@ static enum status template_session_open(struct template_session *session) {
     struct template_choice choice = {
         .chat_template = alone ? values->template : values->chat_template,
         .brings_tools = !alone && !strcmp(values->tools_template, "auto")};
-    if (!alone || values->tokens) status = model_run_directory(model, &model, &session->error);
+    if (model || !alone || values->tokens)
+        status = model_run_directory(values->model, &model, &session->error);
     if (!status)
-        status = model_text_open_template(alone ? values->model : model, &choice, &session->chat,
-                                          &session->error);
+        status = model_text_open_template(alone && !values->model ? NULL : model, &choice,
+                                          &session->chat, &session->error);
     if (!status && (!alone || values->tokens)) {
         status = model_text_open_tokenizer(model, &session->words, &session->error);
         if (status == STATUS_NOT_FOUND && !values->tokens) status = STATUS_OK;

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "compute/exchange/job.h"
+#include "compute/model/kv_pages.h"
 #include "host/process/log/log.h"
+#include "host/process/memory_fit.h"
 #include "serving/policy/balance/balance.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
@@ -49,6 +52,51 @@ static enum status open_rebalancer(struct unit_side *side, struct error *error) 
     return rebalancer_open(side->group, &options, &side->rebalancer, error);
 }
 
+/* Refuses a --kv-memory that holds no page of each rank. */
+static enum status check_kv_memory(const struct unit_side_values *values, uint64_t ranks,
+                                   uint64_t block_bytes, struct error *error) {
+    if (values->kv_memory / ranks >= block_bytes) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE,
+                     "--kv-memory: expected at least %" PRIu64 " bytes, one page of %d tokens for "
+                     "each of %" PRIu64 " ranks, found %" PRIu64,
+                     block_bytes * ranks, KV_BLOCK_TOKENS, ranks, values->kv_memory);
+}
+
+/* Refuses a --max-context that no request could use. */
+static enum status check_context(const struct unit_side_values *values, uint64_t ranks,
+                                 const char *directory, const struct shape *shape,
+                                 uint64_t block_bytes, struct error *error) {
+    uint64_t pages = divide_up(values->max_context, KV_BLOCK_TOKENS);
+    uint64_t held = values->kv_memory / ranks / block_bytes;
+    if (values->max_context > shape->context_max)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "--max-context %" PRIu64 ": the model has at most %u tokens "
+                         "(max_position_embeddings of %.300s/config.json); give that or less",
+                         values->max_context, shape->context_max, directory);
+    if (pages <= held) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE,
+                     "--max-context %" PRIu64 ": --kv-memory holds %" PRIu64 " tokens on a rank; "
+                     "give --kv-memory %" PRIu64 "MiB or more, or a smaller context",
+                     values->max_context, held * KV_BLOCK_TOKENS,
+                     (uint64_t)divide_up(pages * block_bytes * ranks, 1 << 20));
+}
+
+enum status unit_side_check(const struct model_run_values *run,
+                            const struct unit_side_values *values, uint64_t ranks,
+                            struct shape *shape_out, struct error *error) {
+    const char *directory;
+    enum activations activations;
+    enum status status = model_run_directory(run->model, &directory, error);
+    if (!status) status = activations_named(run->activations, &activations, error);
+    if (!status) status = model_run_shape(directory, shape_out, error);
+    if (status) return status;
+    const struct kv_format format =
+        kv_pages_format(shape_out, activations, shape_out->layers, 0); /* MTP may be absent */
+    uint64_t block_bytes = kv_format_block_bytes(&format);
+    status = check_kv_memory(values, ranks, block_bytes, error);
+    return status ? status : check_context(values, ranks, directory, shape_out, block_bytes, error);
+}
+
 static uint32_t context_tokens(const struct unit_side *side) {
     const struct model *model = rank_group_model(side->group);
     uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
@@ -69,6 +117,9 @@ enum status unit_side_options(const struct model_run_values *run, const struct r
     options_out->mtp = strcmp(values->mtp, "off") != 0;
     options_out->mtp_required = strcmp(values->mtp, "on") == 0;
     options_out->slots_max = unit_side_requests(values, job->ranks);
+    struct memory_fit *fit = options_out->fits_context;
+    if (!status && fit) fit->has_kv_option = true;
+    if (job_exists() && !job->rendezvous) options_out->fits = NULL; /* an agent has checked */
     return status;
 }
 
@@ -280,7 +331,9 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
                            struct error *error) {
     *side = (struct unit_side){
         .run = run, .job = job, .values = values, .record = record, .role = role, .loop = loop};
-    enum status status = open_engine(side, error);
+    struct shape shape;
+    enum status status = unit_side_check(run, values, job->ranks, &shape, error);
+    if (!status) status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
     if (!status) status = open_grammar_mask_worker(side, error);
     if (!status) status = open_kv_ranks(side, kv, error);

@@ -173,6 +173,12 @@ struct unit_side {
 /* Returns true, after printing an error, if options contradict each other. */
 bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out);
 
+/* Checks before weights are read that the model's configuration, --kv-memory and --max-context fit
+ * one another. Sets the model's shape. */
+enum status unit_side_check(const struct model_run_values *run,
+                            const struct unit_side_values *values, uint64_t ranks,
+                            struct shape *shape_out, struct error *error) MUST_USE;
+
 /* The most requests that a rank holds, waiting and running. */
 uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
 

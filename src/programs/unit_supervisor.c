@@ -256,6 +256,7 @@ static enum status set_address(struct unit_supervisor *unit_supervisor, struct e
 static struct agent_check what_is_needed(const struct unit_supervisor *unit_supervisor) {
     const struct unit_supervisor_options *options = &unit_supervisor->options;
     struct agent_check check = {.redundant = (uint32_t)options->job->redundant,
+                                .force = options->force,
                                 .kv_bytes = options->kv_bytes};
     snprintf(check.interface, sizeof check.interface, "%s",
              options->unit_supervisor->interface ? options->unit_supervisor->interface : "");

@@ -138,7 +138,7 @@ def what_is_lacking_is_named(hosts):
     assert len(re.findall("a host cannot run its ranks host=h[01] why=.interface none0 is not there", said)) == 2, said
     assert "starts a unit" not in said and "host h0: interface none0 is not there" in said.splitlines()[-1], said
     said = run_unit(*there, "--model", "/nowhere/m")
-    assert "host=h1 why=\"model /nowhere/m is not there; copy it, or name another with --model\"" in said, said
+    assert "host=h1 why=\"/nowhere/m: no such folder; expected the folder of a checkpoint, with config.json\"" in said, said
     if hosts.are_apart:  # h1 does not reach h0, whose packets come
         hosts.ban("h1", "h0")
         said = run_unit(*there, "--interface", "net0")

@@ -29,7 +29,7 @@ def deepseek_v3(folder):
                                            "f32_mtp": 62 * 576 * 4}, found["kv_bytes_per_token"]
     ranks = {rank["ep"]: rank for rank in found["ranks"]}
     assert [ranks[ep]["experts_per_layer"] for ep in (1, 32, 144)] == [288, 9, 2], ranks
-    one = 3 * 7168 * 2048 + 4 * 3 * 56 * 16  # FP8 and a scale for each block of 128x128
+    one = -(-(3 * 7168 * 2048 + 4 * 3 * 56 * 16) // 4096) * 4096  # FP8, a scale for each 128x128, in whole pages
     assert ranks[144]["expert_bytes"] == 58 * 2 * one, ranks[144]
     table = run("inspect", "model", folder)
     assert "671 G" in table and "70272 bytes, 71424 with MTP" in table, table
@@ -83,7 +83,7 @@ def main():
         templates(folder + "/templates")
         damaged(folder + "/damaged")
         unused(folder + "/unused")
-        refuse(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")
+        refuse(1, "nowhere: no such folder", "inspect", "model", folder + "/nowhere")
         refuse(2, "--ep: expected", "inspect", "model", folder, "--ep", "1,zero")
 
 

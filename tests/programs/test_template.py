@@ -149,7 +149,7 @@ def check_refusals(folder):
             (("--chat-template", broken), HELLO, "broken.jinja:2: "),
             (("--chat-template", "/nonexistent"), HELLO, "/nonexistent"),
             (("--template", "/nonexistent"), HELLO, "/nonexistent"),
-            (("--model", "/nonexistent"), HELLO, "no chat template")):
+            (("--model", "/nonexistent"), HELLO, "/nonexistent: no such folder")):
         code, out, errors = run(*arguments, request=request)
         assert code == 1 and not out and errors.count("\n") == 1 and says in errors, (request, code, out, errors)
     assert run("/nonexistent.json")[0] == 1 and "/nonexistent.json" in run("/nonexistent.json")[2]

@@ -9,6 +9,8 @@
 #include "compute/model/draft.h"
 #include "compute/model/linear.h"
 #include "compute/model/moves.h"
+#include "compute/model/scratch.h"
+#include "compute/weights/weights_size.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,24 +134,65 @@ static bool multiplies_bf16(const struct model *model) {
            shape_kv_width(shape) % 4 == 0;
 }
 
+/* Sets what options and checkpoint determine. Returns whether the model will have its MTP layer. */
+static bool describe(struct model *model, const struct model_options *options,
+                     const struct checkpoint *checkpoint) {
+    bool mtp = options->mtp && checkpoint_has_mtp(checkpoint);
+    model->shape = checkpoint_shape(checkpoint);
+    model->activations = options->activations;
+    model->rounds_bf16 =
+        options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
+    model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
+    model->step_rows_max = options->step_rows_max;
+    model->slots_max = options->slots_max ? options->slots_max : options->step_rows_max;
+    if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
+    if (options->expert_sum == EXPERT_SUM_GROUPS)
+        model->group_experts = model->shape->experts / model->shape->groups;
+    return mtp;
+}
+
+enum status model_need(const struct model_options *options, const struct checkpoint *checkpoint,
+                       struct memory_need *need_out, struct error *error) {
+    struct mtp_weights present;
+    struct model model = {.shape = NULL};
+    uint32_t ranks = options->rank_count ? options->rank_count : 1;
+    bool mtp = describe(&model, options, checkpoint);
+    if (mtp) model.weights.mtp = &present;
+    if (ranks > 1) model.placement.ranks = ranks;
+    enum status status = kernels_select(options->level, &model.kernels, error);
+    if (status == STATUS_OK) status = team_open(options->threads, &model.team, error);
+    if (status != STATUS_OK) return status;
+    model.bf16_attention = multiplies_bf16(&model);
+    size_t logits = (size_t)options->step_rows_max * (1 + LIMIT_DRAFTS) * model.shape->vocab;
+    *need_out = (struct memory_need){
+        .model = weights_size_of(checkpoint, mtp),
+        .ranks = ranks,
+        .redundant = options->redundant_experts,
+        .host_ranks = options->node_ranks ? options->node_ranks : ranks,
+        .shares = options->weights_directory != NULL,
+        .kv = (double)options->kv_bytes * ranks,
+        .step = (double)(scratch_bytes(&model) + logits * sizeof(float)),
+    };
+    team_close(model.team);
+    return STATUS_OK;
+}
+
 static enum status model_open_parts(struct model *model, const struct model_options *options,
                                     struct error *error) {
     enum status status = STATUS_OK;
+    const struct load_progress progress = {options->progress, options->progress_context};
     model->checkpoint = options->checkpoint;
     if (!model->checkpoint)
-        status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
+        status = checkpoint_open_reporting(options->directory, CHECKPOINT_UNVERIFIED, &progress,
+                                           &model->checkpoint, error);
+    if (status == STATUS_OK) status = checkpoint_verify(model->checkpoint, &progress, error);
     if (status != STATUS_OK) return status;
-    model->shape = checkpoint_shape(model->checkpoint);
-    if (options->expert_sum == EXPERT_SUM_GROUPS)
-        model->group_experts = model->shape->experts / model->shape->groups;
+    bool mtp = describe(model, options, model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
-    bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
     if (options->mtp_required && !mtp)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s has no MTP layer, which is needed for drafts; run without drafts",
                          options->directory);
-    if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
-    struct pack_progress progress = {options->progress, options->progress_context};
     struct kv_format format =
         kv_pages_format(model->shape, options->activations, model->shape->layers + mtp, mtp);
     const struct model_device *device = options->device ? options->device : &model_on_cpu;
@@ -200,12 +243,6 @@ enum status model_open(const struct model_options *options, struct model **model
     check(options->step_tokens_max > 0 && options->step_rows_max > 0);
     struct model *model = calloc(1, sizeof *model);
     if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
-    model->activations = options->activations;
-    model->rounds_bf16 =
-        options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
-    model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
-    model->step_rows_max = options->step_rows_max;
-    model->slots_max = options->slots_max ? options->slots_max : options->step_rows_max;
     model->rank = options->rank;
     model->trace = options->trace;
     enum status status = model_open_parts(model, options, error);

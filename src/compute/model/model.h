@@ -10,7 +10,9 @@
 #include "compute/model/activations.h"
 #include "compute/model/expert_sum.h"
 #include "compute/model/listeners.h"
+#include "compute/weights/load_progress.h"
 #include "compute/weights/shape.h"
+#include "contract/memory_need.h"
 
 struct checkpoint;   /* compute/weights/checkpoint.h */
 struct gpu_kernels;  /* compute/gpu/gpu_kernels.h */
@@ -60,13 +62,22 @@ struct model_options {
     double link_gbps, link_us;       /* simulated limits of the link to other ranks; 0: none */
     double near_gbps;                /* with them, the link within a node; 0: like link_gbps */
     const struct model_trace *trace; /* NULL: none */
-    /* Called from time to time while weights load. May be NULL. */
-    void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+    /* Called from time to time while the model is opened. May be NULL. */
+    void (*progress)(void *context, enum load_stage stage, uint64_t done, uint64_t total);
     void *progress_context;
+    /* Called by rank 0 of a group before weights are read (host/engine/rank_group.h). An error ends
+     * the opening. NULL: the model is opened in any case. */
+    enum status (*fits)(void *context, const struct memory_need *need, struct error *error);
+    void *fits_context;
 };
 
 struct kv_pages; /* compute/model/kv_pages.h */
 struct model;
+
+/* The memory that the ranks of this host will need for the model, in host memory: from the types
+ * and sizes of the checkpoint's tensors, without reading weights. */
+enum status model_need(const struct model_options *options, const struct checkpoint *checkpoint,
+                       struct memory_need *need_out, struct error *error);
 
 enum status model_open(const struct model_options *options, struct model **model_out,
                        struct error *error);

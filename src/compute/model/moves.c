@@ -268,7 +268,7 @@ static enum status begin_reading(struct model *model, const struct moving *movin
     struct moves *moves = model->moves;
     struct expert_place place = {moving->move.layer, moving->move.expert,
                                  on_host(model, COPY_MAKES, moving->memory)};
-    static const struct pack_progress no_progress;
+    static const struct load_progress no_progress;
     moves->pack.piece_bytes = READ_BYTES;
     enum status status =
         weights_list_expert(&model->weights, model->checkpoint, place, &moves->pack, error);

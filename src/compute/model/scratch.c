@@ -284,12 +284,22 @@ static void scratch_cut_all(struct scratch_allocator *scratch_allocator, struct 
     cut_threads(scratch_allocator, s, model);
 }
 
-enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error) {
+static size_t scratch_count(struct scratch *scratch, const struct model *model) {
     struct scratch_allocator scratch_allocator = {0};
     *scratch = (struct scratch){0};
     scratch_set_strides(scratch, model->shape);
     scratch_cut_all(&scratch_allocator, scratch, model);
-    scratch->bytes = round_up(scratch_allocator.most, 4096);
+    return round_up(scratch_allocator.most, 4096);
+}
+
+size_t scratch_bytes(const struct model *model) {
+    struct scratch counted;
+    return scratch_count(&counted, model);
+}
+
+enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error) {
+    struct scratch_allocator scratch_allocator;
+    scratch->bytes = scratch_count(scratch, model);
     void *memory = mmap(NULL, scratch->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)

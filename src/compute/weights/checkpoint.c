@@ -28,6 +28,8 @@
 #define SHARDS_MAX 4096
 #define SAMPLES 16
 #define SAMPLE_BYTES 4096
+#define PAGE_BYTES 4096
+#define REPORT_TENSORS 256 /* between two reports of verified tensors */
 
 struct shard {
     char *name;       /* for messages: directory and file */
@@ -52,7 +54,7 @@ struct index_row { /* one row of the index's weight_map */
 struct checkpoint {
     struct shape shape;
     char *directory;
-    bool whole, has_mtp;
+    bool whole, has_mtp, verified;
     struct shard *shards;
     uint32_t shard_count;
     struct tensor *tensors; /* by name */
@@ -109,6 +111,23 @@ static enum status map_file(const char *path, size_t bytes_max, struct bytes *ou
 
 static void checkpoint_unmap(struct bytes map) {
     if (map.count) munmap((void *)(uintptr_t)map.data, map.count);
+}
+
+/* Opening reads small places all over the shards. Without this advice, each of them would read as
+ * much around it as the disk's readahead: up to 8 MiB, and thus most of a checkpoint. */
+static void read_scattered(struct bytes map) {
+    if (map.count) (void)madvise((void *)(uintptr_t)map.data, map.count, MADV_RANDOM);
+}
+
+/* For the packing of weights. */
+static void read_in_order(struct bytes map) {
+    if (map.count) (void)madvise((void *)(uintptr_t)map.data, map.count, MADV_NORMAL);
+}
+
+/* Starts to read a place of a mapped shard, and does not wait. */
+static void read_ahead(const void *data, size_t bytes) {
+    uintptr_t first = (uintptr_t)data & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (bytes) (void)madvise((void *)first, (uintptr_t)data + bytes - first, MADV_WILLNEED);
 }
 
 /* Reserves address space for a parse. Only touched pages use memory. */
@@ -212,12 +231,17 @@ static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, str
     enum status status = map_file(shard->name, SIZE_MAX, &shard->map, error);
     if (status == STATUS_NOT_FOUND) {
         if (!checkpoint->whole) return STATUS_OK;
-        return error_set(error, status, "%s: shard is missing, though %s names it; fetch it again",
+        return error_set(error, status,
+                         "%s: shard is missing, though %s names it; `hf download` into the same "
+                         "folder fetches what is missing",
                          shard->name, INDEX);
     }
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        read_scattered(shard->map);
         status = safetensors_header_bytes(shard->map, shard->name, &shard->header_bytes, error);
+    }
     if (status != STATUS_OK) return status;
+    read_ahead(shard->map.data, shard->header_bytes);
     size_t space_bytes = safetensors_memory(shard->header_bytes);
     void *space = take_space(space_bytes);
     if (!space)
@@ -425,7 +449,7 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
                          scale->file, scale->name, expected,
                          safetensors_tensor_type_name(scale->type),
                          safetensors_shape_text(scale->shape, scale->dims, found));
-    return checkpoint->whole ? check_scale_values(scale, error) : STATUS_OK;
+    return STATUS_OK;
 }
 
 struct validation {
@@ -457,10 +481,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
             "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
             "quantization_config that says how it is scaled",
             tensor->file, tensor->name);
-    if (quantized) return check_scale(checkpoint, tensor, error);
-    if (tensor->dims == 1 && checkpoint->whole)
-        return checkpoint_tensor_check_finite(tensor, error);
-    return STATUS_OK;
+    return quantized ? check_scale(checkpoint, tensor, error) : STATUS_OK;
 }
 
 /* Finds any tensor of the MTP layers. Many copies of a checkpoint have none. */
@@ -485,6 +506,51 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
         status = layout_for_each(&checkpoint->shape, check_tensor, &validation, error);
     if (status == STATUS_OK)
         checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0 && !validation.skip_mtp;
+    return status;
+}
+
+/* ---- the check of values ---- */
+
+/* True for scales, norms and biases. */
+static bool is_verified(const struct tensor *tensor) {
+    size_t end = strlen(tensor->name), suffix = strlen(LAYOUT_SCALE_SUFFIX);
+    return tensor->dims == 1 ||
+           (end > suffix && !strcmp(tensor->name + end - suffix, LAYOUT_SCALE_SUFFIX));
+}
+
+struct verification {
+    struct checkpoint *checkpoint;
+    const struct load_progress *progress;
+    uint64_t done;
+};
+
+static enum status verify_tensor(void *context, const struct layout_tensor *wanted,
+                                 struct error *error) {
+    struct verification *verification = context;
+    const struct checkpoint *checkpoint = verification->checkpoint;
+    const struct tensor *tensor = checkpoint_tensor(checkpoint, wanted->name);
+    if (!tensor) return STATUS_OK; /* of an MTP layer that the checkpoint lacks */
+    bool quantized = tensor->type == TENSOR_E4M3;
+    verification->done += quantized ? 2 : 1;
+    if (verification->done % REPORT_TENSORS < 2)
+        load_progress_report(verification->progress, LOAD_SCALES, verification->done,
+                             checkpoint->tensor_count);
+    if (quantized) return check_scale_values(checkpoint_scale(checkpoint, tensor), error);
+    return tensor->dims == 1 ? checkpoint_tensor_check_finite(tensor, error) : STATUS_OK;
+}
+
+enum status checkpoint_verify(struct checkpoint *checkpoint, const struct load_progress *progress,
+                              struct error *error) {
+    struct verification verification = {.checkpoint = checkpoint, .progress = progress};
+    if (checkpoint->verified) return STATUS_OK;
+    load_progress_report(progress, LOAD_SCALES, 0, checkpoint->tensor_count);
+    for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
+        if (is_verified(&checkpoint->tensors[i]))
+            read_ahead(checkpoint->tensors[i].data, checkpoint->tensors[i].bytes);
+    enum status status = layout_for_each(&checkpoint->shape, verify_tensor, &verification, error);
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        read_in_order(checkpoint->shards[i].map);
+    checkpoint->verified = status == STATUS_OK;
     return status;
 }
 
@@ -574,10 +640,11 @@ static void hash_shard(struct sha256 *hash, const struct shard *shard) {
         sha256_update(hash, shard->map.data + start, bytes - start);
         return;
     }
-    for (size_t i = 0; i < SAMPLES; i++) {
-        size_t at = start + (bytes - start - SAMPLE_BYTES) / (SAMPLES - 1) * i;
-        sha256_update(hash, shard->map.data + at, SAMPLE_BYTES);
-    }
+    const size_t apart = (bytes - start - SAMPLE_BYTES) / (SAMPLES - 1);
+    for (size_t i = 0; i < SAMPLES; i++)
+        read_ahead(shard->map.data + start + apart * i, SAMPLE_BYTES);
+    for (size_t i = 0; i < SAMPLES; i++)
+        sha256_update(hash, shard->map.data + start + apart * i, SAMPLE_BYTES);
 }
 
 /* ---- opening and closing ---- */
@@ -589,16 +656,22 @@ static enum status find_shards(struct checkpoint *checkpoint, struct error *erro
     }
     if (exists(checkpoint->directory, INDEX)) return checkpoint_read_index(checkpoint, error);
     if (!checkpoint->whole) return STATUS_OK;
-    return error_set(error, STATUS_NOT_FOUND, "%s: expected %s or %s, found neither",
-                     checkpoint->directory, SINGLE, INDEX);
+    return error_set(
+        error, STATUS_NOT_FOUND,
+        "%s: expected %s or %s, found neither: the weights are not there; `hf download` "
+        "into the same folder fetches them",
+        checkpoint->directory, SINGLE, INDEX);
 }
 
-static enum status read_directory(struct checkpoint *checkpoint, struct error *error) {
+static enum status read_directory(struct checkpoint *checkpoint, enum checkpoint_parts parts,
+                                  const struct load_progress *progress, struct error *error) {
     struct sha256 hash;
     sha256_init(&hash);
     enum status status = checkpoint_read_config(checkpoint, &hash, error);
-    if (status == STATUS_OK) status = find_shards(checkpoint, error);
+    if (status || parts == CHECKPOINT_CONFIG_ONLY) return status;
+    status = find_shards(checkpoint, error);
     for (uint32_t i = 0; status == STATUS_OK && i < checkpoint->shard_count; i++) {
+        load_progress_report(progress, LOAD_HEADERS, i, checkpoint->shard_count);
         status = open_shard(checkpoint, i, error);
         if (status == STATUS_OK) hash_shard(&hash, &checkpoint->shards[i]);
     }
@@ -619,19 +692,27 @@ static enum status read_directory(struct checkpoint *checkpoint, struct error *e
     return status;
 }
 
-enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
-                            struct checkpoint **checkpoint_out, struct error *error) {
+enum status checkpoint_open_reporting(const char *directory, enum checkpoint_parts parts,
+                                      const struct load_progress *progress,
+                                      struct checkpoint **checkpoint_out, struct error *error) {
     struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     check(checkpoint);
     checkpoint->directory = checkpoint_path_of(directory, "");
     checkpoint->directory[strlen(checkpoint->directory) - 1] = '\0';
-    checkpoint->whole = parts == CHECKPOINT_WHOLE;
-    enum status status = read_directory(checkpoint, error);
+    checkpoint->whole = parts == CHECKPOINT_WHOLE || parts == CHECKPOINT_UNVERIFIED;
+    enum status status = read_directory(checkpoint, parts, progress, error);
+    if (status == STATUS_OK && parts == CHECKPOINT_WHOLE)
+        status = checkpoint_verify(checkpoint, progress, error);
     if (status == STATUS_OK)
         *checkpoint_out = checkpoint;
     else
         checkpoint_close(checkpoint);
     return status;
+}
+
+enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
+                            struct checkpoint **checkpoint_out, struct error *error) {
+    return checkpoint_open_reporting(directory, parts, NULL, checkpoint_out, error);
 }
 
 struct checkpoint *checkpoint_take(const struct shape *shape,
@@ -640,7 +721,7 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
     check(checkpoint);
     checkpoint->shape = *shape;
     checkpoint->directory = checkpoint_path_of("random weights", "");
-    checkpoint->whole = true;
+    checkpoint->whole = checkpoint->verified = true;
     shard_named(checkpoint, "memory");
     checkpoint->shards[0].map = memory->map;
     checkpoint->shards[0].names = memory->names;

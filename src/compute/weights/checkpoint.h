@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compute/weights/layout.h"
+#include "compute/weights/load_progress.h"
 #include "compute/weights/safetensors.h" /* enum tensor_type */
 
 struct tensor {
@@ -22,20 +23,29 @@ struct checkpoint;
 
 enum checkpoint_parts {
     CHECKPOINT_WHOLE, /* everything must be present and valid */
+    /* The same without checks that read data: call checkpoint_verify before using weights. */
+    CHECKPOINT_UNVERIFIED,
     /* For inspection: config.json, and shards or index if present. A tensor of an absent shard has
      * the size given by the shape and no data. */
-    CHECKPOINT_SHAPE_ONLY
+    CHECKPOINT_SHAPE_ONLY,
+    CHECKPOINT_CONFIG_ONLY /* config.json and generation_config.json: the shape, no tensors */
 };
 
 /* Opens and validates a checkpoint. Headers must have valid sizes, types and offsets without
  * overlap. Every tensor of the shape must exist with the right dims and a usable type. FP8 tensors
  * must have a scale of ceil(rows/128) x ceil(cols/128), possibly in another shard. Other tensors
  * are ignored. The MTP layers of config.json may be absent altogether, as many copies drop them
- * (checkpoint_has_mtp). Scales, norms and router biases are checked for NaN and infinity here;
- * weights are checked by their readers (checkpoint_tensor_check_finite). An error names file,
- * tensor, expected and found in one line. */
+ * (checkpoint_has_mtp). An error names file, tensor, expected and found in one line. */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
+/* The same with reports of the shards that are open. `progress` may be NULL. */
+enum status checkpoint_open_reporting(const char *directory, enum checkpoint_parts parts,
+                                      const struct load_progress *progress,
+                                      struct checkpoint **checkpoint_out, struct error *error);
+/* Checks scales, norms and router biases for NaN and infinity, once: later calls do nothing. Weights
+ * are checked by their readers (checkpoint_tensor_check_finite). */
+enum status checkpoint_verify(struct checkpoint *checkpoint, const struct load_progress *progress,
+                              struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Makes a checkpoint of tensors in memory: all those of the shape, without MTP layers. It takes

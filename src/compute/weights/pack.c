@@ -16,6 +16,11 @@
 #define PACK_PIECE_BYTES ((size_t)4 << 20)
 #define PACK_ROUND_JOBS 64 /* between two progress reports */
 
+enum weight_type pack_type(const struct tensor *tensor) {
+    if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
+    return tensor->type == TENSOR_BF16 ? WEIGHT_BF16 : WEIGHT_F32;
+}
+
 uint64_t pack_columns(const struct tensor *tensor) {
     return tensor->shape[tensor->dims - 1];
 }
@@ -220,7 +225,7 @@ static enum status pack_bad_value(const struct pack_job *job, struct error *erro
 }
 
 enum status pack_run_open(struct pack_run *run, const struct pack_list *list, struct team *team,
-                          const struct pack_progress *progress, struct error *error) {
+                          const struct load_progress *progress, struct error *error) {
     uint32_t threads = team_threads(team);
     *run = (struct pack_run){.list = list, .team = team, .progress = progress};
     for (uint32_t i = 0; i < list->count; i++) {
@@ -265,8 +270,7 @@ static uint64_t pack_count_bytes(const struct pack_run *run, uint32_t first, uin
 
 void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count) {
     run->done_bytes += pack_count_bytes(run, first, count);
-    if (run->progress->report)
-        run->progress->report(run->progress->context, run->done_bytes, run->total_bytes);
+    load_progress_report(run->progress, LOAD_WEIGHTS, run->done_bytes, run->total_bytes);
 }
 
 enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,

@@ -8,6 +8,7 @@
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
 #include "compute/weights/checkpoint.h"
+#include "compute/weights/load_progress.h"
 #include "compute/weights/upload.h"
 
 /* Increase it whenever the packed layout of the same tensors changes. It is part of the key of
@@ -46,16 +47,11 @@ enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
                           struct error *error);
 void pack_list_free(struct pack_list *list);
 
-struct pack_progress {
-    void (*report)(void *context, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
-    void *context;
-};
-
 /* A run of a list. Jobs may run in any order, and other processes may do some of them. */
 struct pack_run {
     const struct pack_list *list;
     struct team *team;
-    const struct pack_progress *progress;
+    const struct load_progress *progress;
     uint64_t total_bytes, done_bytes; /* of the checkpoint */
     uint64_t read_bytes;              /* of the checkpoint, read by this process */
     /* The rest is private. */
@@ -69,7 +65,7 @@ struct pack_run {
 
 /* Begins a run of the list. Call pack_run_close even after a failure. */
 enum status pack_run_open(struct pack_run *run, const struct pack_list *list, struct team *team,
-                          const struct pack_progress *progress, struct error *error);
+                          const struct load_progress *progress, struct error *error);
 enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
                           struct error *error);
 /* Marks jobs [first, first + count) as done by another process. */
@@ -78,6 +74,9 @@ void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count);
  * asynchronous. */
 enum status pack_run_finish(struct pack_run *run, struct error *error);
 void pack_run_close(struct pack_run *run);
+
+/* The type in memory of a matrix, unless it is one of a kind that must all have the same. */
+enum weight_type pack_type(const struct tensor *tensor);
 
 /* Bytes that a job reads from the checkpoint. */
 uint64_t pack_job_bytes(const struct pack_job *job);

@@ -150,6 +150,13 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
         at += format_text(expected + at, sizeof expected - at, "%s[\"%s\"]", i ? " or " : "",
                           architectures[i].name);
     refuse(reader, STATUS_UNSUPPORTED, "architectures", is_text ? first : list, expected);
+    if (reader->error && is_text) {
+        size_t bytes = strlen(reader->error->text);
+        format_text(
+            reader->error->text + bytes, sizeof reader->error->text - bytes,
+            ": Fathom runs DeepSeek-V3, R1, V2 and models of their form; the distilled ones "
+            "have the form of Llama or Qwen");
+    }
 }
 
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {

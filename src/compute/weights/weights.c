@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PLACE_ALIGN 64
 #define SLOT_ALIGN 4096
 /* A part of the common file has 1 / PART_SHARE of the bytes read to pack it, within limits. */
 #define PART_SHARE 64
@@ -63,16 +62,11 @@ static const struct tensor *layer_tensor(struct builder *builder, enum tensor_na
     return expert_tensor(builder, name, layer, LAYOUT_NONE);
 }
 
-static enum weight_type type_kept(const struct tensor *tensor) {
-    if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
-    return tensor->type == TENSOR_BF16 ? WEIGHT_BF16 : WEIGHT_F32;
-}
-
 static float *put_floats(struct builder *builder, const struct tensor *tensor) {
     if (!tensor) return NULL;
     uint64_t rows = tensor->dims == 2 ? tensor->shape[0] : 1;
     float *data =
-        weights_place_each(builder, rows * pack_columns(tensor) * sizeof *data, PLACE_ALIGN);
+        weights_place_each(builder, rows * pack_columns(tensor) * sizeof *data, WEIGHTS_ALIGN);
     weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
                                                 .type = WEIGHT_F32,
                                                 .tensor = tensor,
@@ -111,16 +105,16 @@ static struct packed_matrix place_matrix(struct builder *builder, enum weight_ty
                                          uint32_t rows, uint32_t cols) {
     struct packed_matrix matrix = {.type = type, .rows = rows, .cols = cols};
     if (builder->options->device) matrix.pitch = packed_pitch(type, cols);
-    matrix.data = weights_place_each(builder, weights_data_bytes(&matrix), PLACE_ALIGN);
+    matrix.data = weights_place_each(builder, weights_data_bytes(&matrix), WEIGHTS_ALIGN);
     size_t scale_bytes = packed_scale_bytes(type, rows, cols);
-    if (scale_bytes) matrix.scales = weights_place_each(builder, scale_bytes, PLACE_ALIGN);
+    if (scale_bytes) matrix.scales = weights_place_each(builder, scale_bytes, WEIGHTS_ALIGN);
     return matrix;
 }
 
 static struct packed_matrix put_matrix(struct builder *builder, const struct tensor *tensor) {
     if (!tensor) return (struct packed_matrix){0};
     struct packed_matrix matrix = place_matrix(
-        builder, type_kept(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+        builder, pack_type(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
     fill_matrix(builder, &matrix, tensor);
     return matrix;
 }
@@ -133,15 +127,17 @@ static struct packed_matrix put_bf16(struct builder *builder, const struct tenso
     return matrix;
 }
 
-/* Adds rows [first, first + count) of a tensor as a separate matrix, perhaps transposed. It stays
- * FP8 if all rows share a scale block (or, untransposed, start on one). */
+enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count) {
+    bool one_block = first / QUANT_GROUP == (first + count - 1) / QUANT_GROUP;
+    return type == WEIGHT_FP8 && !one_block ? WEIGHT_F32 : type;
+}
+
+/* Adds rows [first, first + count) of a tensor as a separate matrix, perhaps transposed. */
 static struct packed_matrix put_rows(struct builder *builder, const struct tensor *tensor,
                                      uint32_t first, uint32_t count, bool transposed) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    enum weight_type type = type_kept(tensor);
+    enum weight_type type = weights_rows_type(pack_type(tensor), first, count);
     uint32_t cols = (uint32_t)tensor->shape[1];
-    bool one_block = first / QUANT_GROUP == (first + count - 1) / QUANT_GROUP;
-    if (type == WEIGHT_FP8 && !one_block) type = WEIGHT_F32;
     struct packed_matrix matrix = transposed ? place_matrix(builder, type, cols, count)
                                              : place_matrix(builder, type, count, cols);
     weights_add_job(builder,
@@ -239,10 +235,10 @@ static void learn_types(struct builder *builder, uint32_t layer) {
             if (!tensor) return;
             struct packed_matrix *matrix = matrices[part];
             if (!layout->filled)
-                *matrix = (struct packed_matrix){.type = type_kept(tensor),
+                *matrix = (struct packed_matrix){.type = pack_type(tensor),
                                                  .rows = (uint32_t)tensor->shape[0],
                                                  .cols = (uint32_t)tensor->shape[1]};
-            else if (matrix->type != type_kept(tensor))
+            else if (matrix->type != pack_type(tensor))
                 matrix->type = WEIGHT_F32;
         }
         layout->filled = true;
@@ -308,19 +304,18 @@ static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint3
     return first_slot + slots_in_layer(builder);
 }
 
-/* Computes the offsets in a slot, after the counting walk has determined the types. */
-static void lay_out_slot(struct expert_layout *layout, bool on_device) {
+void weights_lay_out_slot(struct expert_layout *layout, bool on_device) {
     struct builder offsets = {.base = (char *)0};
     struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
                                         &layout->matrices.down};
     for (uint32_t i = 0; i < ARRAY_COUNT(matrices); i++) {
         struct packed_matrix *matrix = matrices[i];
         if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
-        matrix->data = (const void *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
-        weights_place_each(&offsets, weights_data_bytes(matrix), PLACE_ALIGN);
-        matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
+        matrix->data = (const void *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
+        weights_place_each(&offsets, weights_data_bytes(matrix), WEIGHTS_ALIGN);
+        matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
         weights_place_each(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
-                           PLACE_ALIGN);
+                           WEIGHTS_ALIGN);
     }
     layout->slot_bytes = round_up(offsets.used, SLOT_ALIGN);
 }
@@ -438,7 +433,7 @@ static void weights_walk(struct builder *builder) {
         weights->embedding_rows = put_matrix(builder, weights->embedding);
     else if (weights->embedding)
         weights_add_job(builder, &(struct pack_job){.form = PACK_SCAN,
-                                                    .type = type_kept(weights->embedding),
+                                                    .type = pack_type(weights->embedding),
                                                     .tensor = weights->embedding,
                                                     .row_count = shape->vocab});
 }
@@ -674,7 +669,7 @@ static enum status weights_take_tables(struct builder *builder) {
 /* Packs first the common weights that no other process is packing, then this rank's slots, then the
  * common weights that other processes have not finished. */
 static enum status weights_run_jobs(struct builder *builder, struct fill *common, struct fill *own,
-                                    struct team *team, const struct pack_progress *progress) {
+                                    struct team *team, const struct load_progress *progress) {
     struct pack_run run;
     uint32_t left_out;
     builder->list.device = builder->options->device;
@@ -690,14 +685,14 @@ static enum status weights_run_jobs(struct builder *builder, struct fill *common
 }
 
 static enum status weights_load_each(struct builder *builder, struct team *team,
-                                     const struct pack_progress *progress) {
+                                     const struct load_progress *progress) {
     struct weights *weights = builder->weights;
     struct fill common = {.file = NULL}, own = {.file = NULL};
     enum status status = weights_take_tables(builder);
     if (status != STATUS_OK) return status;
     weights_walk(builder);
     if (builder->status != STATUS_OK) return builder->status;
-    if (weights->slot_count) lay_out_slot(&weights->expert, builder->options->device);
+    if (weights->slot_count) weights_lay_out_slot(&weights->expert, builder->options->device);
     weights->spare_count = count_spares(builder);
     uint32_t places = weights->slot_count + weights->spare_count;
     weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
@@ -725,7 +720,7 @@ static enum status weights_load_each(struct builder *builder, struct team *team,
 
 enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
                          const struct weights_options *options, struct team *team,
-                         const struct pack_progress *progress, struct error *error) {
+                         const struct load_progress *progress, struct error *error) {
     *weights = (struct weights){.mtp = NULL};
     struct builder builder = {.checkpoint = checkpoint,
                               .shape = checkpoint_shape(checkpoint),

@@ -28,6 +28,8 @@
 #include "compute/weights/pack.h"
 #include "compute/weights/weights_file.h"
 
+#define WEIGHTS_ALIGN 64 /* of each matrix, in bytes */
+
 struct mlp_weights {
     struct packed_matrix gate, up, down;
 };
@@ -124,11 +126,18 @@ struct weights_options {
  * stay open. */
 enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
                          const struct weights_options *options, struct team *team,
-                         const struct pack_progress *progress, struct error *error);
+                         const struct load_progress *progress, struct error *error);
 void weights_close(struct weights *weights);
 
 /* Bytes of weights in files. */
 uint64_t weights_mapped(const struct weights *weights);
+
+/* Computes the offsets in a slot from the matrices' types and sizes. */
+void weights_lay_out_slot(struct expert_layout *layout, bool on_device);
+
+/* The type in memory of rows [first, first + count) of a matrix that are stored apart. They stay FP8
+ * if they share a scale block. */
+enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count);
 
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);

@@ -23,6 +23,7 @@
 #include "compute/exchange/job_tree.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/plan_check.h"
+#include "compute/weights/checkpoint.h"
 #include "host/process/log/log.h"
 
 #include <inttypes.h>
@@ -315,6 +316,20 @@ static void fill_options(struct model_options *options, uint32_t ranks, uint32_t
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
 }
 
+/* Asks the caller whether the model fits, before any rank reads weights. The opened checkpoint is
+ * then rank 0's. */
+static enum status ask_if_fits(struct model_options *options, struct error *error) {
+    const struct load_progress progress = {options->progress, options->progress_context};
+    struct memory_need need;
+    if (!options->fits || options->checkpoint) return STATUS_OK;
+    enum status status = checkpoint_open_reporting(options->directory, CHECKPOINT_UNVERIFIED,
+                                                   &progress, &options->checkpoint, error);
+    if (!status) status = model_need(options, options->checkpoint, &need, error);
+    if (!status) status = options->fits(options->fits_context, &need, error);
+    if (status) checkpoint_close(options->checkpoint);
+    return status;
+}
+
 static enum status open_group(const struct model_options *options, bool engine,
                               struct rank_group **group_out, struct error *error) {
     struct rank_group *group = calloc(1, sizeof *group);
@@ -323,7 +338,12 @@ static enum status open_group(const struct model_options *options, bool engine,
     group->count = job_count();
     group->sums_groups = options->expert_sum == EXPERT_SUM_GROUPS;
     fill_options(&own, group->count, 0);
-    enum status status = open_all(group, &own, engine, error);
+    enum status status = ask_if_fits(&own, error);
+    if (status) {
+        rank_group_close(group);
+        return status;
+    }
+    status = open_all(group, &own, engine, error);
     if (!status) status = remember_start(group, error);
     if (status != STATUS_OK) {
         rank_group_close(group);
@@ -780,6 +800,7 @@ static enum status rank_group_open_worker(struct group_worker *worker,
                                           struct model_options *options, bool engine,
                                           struct error *error) {
     options->progress = NULL;
+    options->fits = NULL;
     if (options->trace) worker->trace = trace_open(); /* rank 0 has a trace */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     enum status status = rank_group_open_own(&worker->own, options, engine, error);
@@ -799,6 +820,7 @@ static void rank_group_worker_open(struct group_worker *worker, const struct set
     worker->adoptions = 0;
     struct model_options own = setup->options, *options = &own;
     options->directory = setup->directory;
+    options->checkpoint = NULL; /* rank 0's */
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();

@@ -43,7 +43,7 @@ static enum status solo_count_pages(const struct solo_options *options, uint32_t
                                     uint64_t *bytes_out, struct error *error) {
     struct checkpoint *checkpoint;
     enum status status =
-        checkpoint_open(options->model.directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
+        checkpoint_open(options->model.directory, CHECKPOINT_CONFIG_ONLY, &checkpoint, error);
     if (status != STATUS_OK) return status;
     const struct shape *shape = checkpoint_shape(checkpoint);
     uint32_t mtp = options->model.mtp && shape->mtp_layers;

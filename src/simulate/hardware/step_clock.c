@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/number.h"
+#include "contract/memory_need.h"
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_schedule.h"
 #include "simulate/hardware/step_rows.h"
@@ -369,9 +370,13 @@ double step_clock_weight_bytes(const struct step_clock *clock) {
                        m->kv_rank * heads * (m->nope_dim + m->value_dim) +
                        heads * m->value_dim * hidden;
     double expert = 3 * hidden * m->expert_hidden;
-    return attention * m->layers + 3 * hidden * m->dense_hidden * m->dense_layers +
-           expert * clock->experts.layers * (clock->experts.slots_per_rank + m->shared_experts) +
-           2 * 2.0 * m->vocab * hidden;
+    const struct memory_weights weights = {
+        .common = attention * m->layers + 3 * hidden * m->dense_hidden * m->dense_layers +
+                  expert * clock->experts.layers * m->shared_experts + 2 * 2.0 * m->vocab * hidden,
+        .expert = expert,
+        .moe_layers = clock->experts.layers,
+    };
+    return memory_need_rank(&weights, clock->experts.slots_per_rank);
 }
 
 uint32_t step_clock_page_count(const struct step_clock *clock) {

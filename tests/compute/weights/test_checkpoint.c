@@ -480,3 +480,35 @@ int main(int argc, char **argv) {
     source_root = argv[1];
     return test_cases_run();
 }
+
+struct stages {
+    uint64_t reports[3], last[3], total[3]; /* by enum load_stage */
+};
+
+static void count_stage(void *context, enum load_stage stage, uint64_t done, uint64_t total) {
+    struct stages *stages = context;
+    assert_true(done <= total && (!stages->reports[stage] || done > stages->last[stage]));
+    stages->reports[stage]++;
+    stages->last[stage] = done;
+    stages->total[stage] = total;
+}
+
+TEST_IN_SANDBOX(progress_is_reported_from_the_first_shard) {
+    struct stages stages = {.reports = {0}};
+    const struct load_progress progress = {count_stage, &stages};
+    struct checkpoint *checkpoint;
+    sandbox_write(*cmocka_state, (struct random_checkpoint){.config = CONFIG(FP8), .shards = 3});
+    assert_int_equal(checkpoint_open_reporting(*cmocka_state, CHECKPOINT_UNVERIFIED, &progress,
+                                               &checkpoint, NULL),
+                     STATUS_OK);
+    assert_int_equal(stages.reports[LOAD_HEADERS], 3);
+    assert_int_equal(stages.total[LOAD_HEADERS], 3);
+    assert_int_equal(stages.reports[LOAD_SCALES], 0);
+    assert_int_equal(checkpoint_verify(checkpoint, &progress, NULL), STATUS_OK);
+    assert_int_equal(stages.total[LOAD_SCALES], checkpoint_tensor_count(checkpoint));
+    uint64_t once = stages.reports[LOAD_SCALES];
+    assert_true(once > 0);
+    assert_int_equal(checkpoint_verify(checkpoint, &progress, NULL), STATUS_OK);
+    assert_int_equal(stages.reports[LOAD_SCALES], once); /* they are not checked again */
+    checkpoint_close(checkpoint);
+}

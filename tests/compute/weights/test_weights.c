@@ -55,7 +55,7 @@ static void damage(const char *name, long offset, const void *bytes, size_t coun
 
 static enum status load_as(const struct weights_options *options, struct weights *weights,
                            struct checkpoint **checkpoint, struct team *team) {
-    const struct pack_progress progress = {NULL, NULL};
+    const struct load_progress progress = {NULL, NULL};
     enum status status = checkpoint_open(copy, CHECKPOINT_WHOLE, checkpoint, &error);
     if (status != STATUS_OK) fail_msg("%s", error.text);
     return weights_load(weights, *checkpoint, options, team, &progress, &error);

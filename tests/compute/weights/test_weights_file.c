@@ -23,7 +23,7 @@
 
 static char source[1024], base[1024], room[1100];
 static struct error error;
-static const struct pack_progress silent = {NULL, NULL};
+static const struct load_progress silent = {NULL, NULL};
 
 struct loaded {
     struct checkpoint *checkpoint;
@@ -186,7 +186,8 @@ struct doom {
     uint64_t at_bytes;
 };
 
-static void die_at(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+static void die_at(void *context, enum load_stage stage, uint64_t done_bytes,
+                   uint64_t total_bytes) {
     const struct doom *doom = context;
     if (done_bytes >= doom->at_bytes) kill(getpid(), SIGKILL);
 }
@@ -201,7 +202,7 @@ TEST_IN_ROOM(a_killed_builder_leaves_nothing_wrong) {
         assert_true(child >= 0);
         if (child == 0) {
             struct loaded doomed;
-            const struct pack_progress progress = {die_at, &doom};
+            const struct load_progress progress = {die_at, &doom};
             open_parts(&doomed, source);
             _exit(weights_load(&doomed.weights, doomed.checkpoint, &options, doomed.team, &progress,
                                &error));

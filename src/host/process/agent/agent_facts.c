@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The memory that a host's ranks need is estimated from the checkpoint's size, because packed
- * weights are as large: the weights that all ranks share once, the host's share of experts with
- * replicas, and its share of KV pages.
+ * The memory that a host's ranks need is known from the headers of the checkpoint's shards: the
+ * weights that all ranks share once, the host's share of experts with replicas, and its share of KV
+ * pages. The values of steps are not included.
  */
 #include "host/process/agent/agent_facts.h"
 
 #include "base/checksum.h"
-#include "compute/weights/checkpoint.h"
-#include "host/process/configuration/default_model.h"
+#include "compute/weights/weights_size.h"
+#include "host/process/configuration/model_path.h"
+#include "host/process/machine_memory.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -27,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GIB ((double)(1 << 30))
+#define GB 1e9
 
 /* Makes a text printable in a log line. */
 static void keep_printable(char *text) {
@@ -55,34 +56,26 @@ void agent_facts_name_program(struct agent_facts *facts_out) {
 
 static void agent_facts_measure(const struct checkpoint *checkpoint,
                                 const struct agent_check *check, struct agent_facts *facts) {
-    double experts = 0, rest = 0, share = (double)check->count / check->total;
-    uint32_t count = checkpoint_shape(checkpoint)->experts;
-    for (uint32_t i = 0; i < checkpoint_tensor_count(checkpoint); i++) {
-        const struct tensor *tensor = checkpoint_tensor_at(checkpoint, i);
-        *(layout_is_expert(tensor->name) ? &experts : &rest) += (double)tensor->bytes;
-    }
-    if (count) experts *= (double)(count + check->redundant) / count;
-    facts->needed_bytes = (uint64_t)(rest + (experts + (double)check->kv_bytes) * share);
+    const struct memory_need need = {
+        .model = weights_size_of(checkpoint, true),
+        .ranks = check->total,
+        .redundant = check->redundant,
+        .host_ranks = check->count,
+        .shares = true,
+        .kv = (double)check->kv_bytes,
+    };
+    const struct memory_sum sum = memory_need_host(&need);
+    facts->needed_bytes = check->force ? 0 : (uint64_t)memory_need_total(&sum);
 }
 
 static bool look_at_model(const struct agent_check *check, struct agent_facts *facts) {
-    char path[PATH_MAX], config[PATH_MAX + 16];
+    char path[PATH_MAX];
     struct checkpoint *checkpoint;
     struct error error;
-    if (check->model[0]) {
-        snprintf(path, sizeof path, "%s", check->model);
-    } else if (default_model_find(path, sizeof path, &error)) {
-        snprintf(facts->lacks, sizeof facts->lacks, "%.400s", error.text);
-        return false;
-    }
-    snprintf(config, sizeof config, "%s/config.json", path);
-    if (access(config, R_OK)) {
-        snprintf(facts->lacks, sizeof facts->lacks,
-                 "model %.300s is not there; copy it, or name another with --model", path);
-        return false;
-    }
-    if (checkpoint_open(path, CHECKPOINT_SHAPE_ONLY, &checkpoint, &error)) {
-        snprintf(facts->lacks, sizeof facts->lacks, "%.400s", error.text);
+    enum status status = model_path_find(check->model[0] ? check->model : NULL, path, &error);
+    if (!status) status = checkpoint_open(path, CHECKPOINT_SHAPE_ONLY, &checkpoint, &error);
+    if (status) {
+        snprintf(facts->lacks, sizeof facts->lacks, "%s", error.text);
         return false;
     }
     checkpoint_identity(checkpoint, facts->model);
@@ -146,16 +139,6 @@ uint32_t agent_facts_find_port(void) {
     return found ? ntohs(any.sin_port) : 0;
 }
 
-static uint64_t free_bytes(void) {
-    char line[128];
-    uint64_t kib = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && !kib && fgets(line, sizeof line, file))
-        if (!strncmp(line, "MemAvailable:", 13)) kib = strtoull(line + 13, NULL, 10);
-    if (file) fclose(file);
-    return kib << 10;
-}
-
 static uint32_t agent_facts_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -163,7 +146,8 @@ static uint32_t agent_facts_cpus(void) {
 }
 
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out) {
-    *facts_out = (struct agent_facts){.port = agent_facts_find_port(), .free_bytes = free_bytes()};
+    *facts_out = (struct agent_facts){.port = agent_facts_find_port(),
+                                      .free_bytes = machine_memory_look("").free_bytes};
     agent_facts_name_program(facts_out);
     facts_out->cpus = agent_facts_cpus();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;
@@ -208,8 +192,8 @@ bool agent_facts_verify(const struct agent_facts *facts, const struct agent_fact
                  first->host);
     else if (facts->free_bytes && facts->needed_bytes > facts->free_bytes)
         snprintf(text, 512,
-                 "its ranks need about %.1f GiB of memory, and %.1f are free; give it fewer ranks, "
-                 "more hosts, or a smaller --kv-memory",
-                 (double)facts->needed_bytes / GIB, (double)facts->free_bytes / GIB);
+                 "its ranks need about %.1f GB of memory, and %.1f are free; give it fewer ranks, "
+                 "more hosts, or a smaller --kv-memory; --force loads the model anyway",
+                 (double)facts->needed_bytes / GB, (double)facts->free_bytes / GB);
     return !text[0];
 }

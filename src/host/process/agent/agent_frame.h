@@ -62,7 +62,7 @@ struct agent_check {
     uint64_t kv_bytes;     /* total size of the unit's KV pages, on all ranks */
     uint32_t count, total; /* number of the unit's ranks on this host, and on all hosts */
     uint32_t redundant;    /* expert slots for replicas */
-    uint32_t reserved;
+    uint32_t force;        /* 1: memory that is not enough is no deficiency */
     char unit[32];      /* name of supervisor and unit; an older agent with this name is killed */
     char interface[64]; /* "": any */
     char model[1024];   /* directory; "": the model that comes with the program */

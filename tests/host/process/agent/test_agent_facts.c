@@ -60,7 +60,8 @@ TEST(what_a_host_lacks_is_named) {
     struct agent_facts facts = take(check);
     assert_false(passes(&facts, &good, text));
     assert_string_equal(text,
-                        "model /nowhere/m is not there; copy it, or name another with --model");
+                        "/nowhere/m: no such folder; expected the folder of a checkpoint, with "
+                        "config.json");
     check = good_check();
     snprintf(check.interface, sizeof check.interface, "none0");
     facts = take(check);
@@ -87,7 +88,7 @@ TEST(hosts_that_differ_are_named) {
     other.needed_bytes = (uint64_t)3 << 30;
     other.free_bytes = (uint64_t)1 << 30;
     assert_false(passes(&other, &good, text));
-    assert_non_null(strstr(text, "need about 3.0 GiB of memory, and 1.0 are free"));
+    assert_non_null(strstr(text, "need about 3.2 GB of memory, and 1.1 are free"));
 }
 
 static void make(const char *sys, const char *path, const char *text) {

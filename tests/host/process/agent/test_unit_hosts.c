@@ -100,8 +100,8 @@ TEST_AROUND(all_ranks_are_launched_and_their_ends_reported, open_base, close_all
 TEST_AROUND(what_hosts_lack_is_known_before_a_launch, open_base, close_all) {
     start_unit("models/nothing", shell);
     wait_until(&given_up, 1);
-    assert_non_null(strstr(unit_hosts_why(hosts), "host a: model "));
-    assert_non_null(strstr(unit_hosts_why(hosts), "models/nothing is not there"));
+    assert_non_null(strstr(unit_hosts_why(hosts), "host a: /"));
+    assert_non_null(strstr(unit_hosts_why(hosts), "models/nothing: no such folder"));
     assert_int_equal(starts_on[0] + starts_on[1], 0);
 }
 
