@@ -44,6 +44,16 @@ export const agents = [
     read: (file) => ['read', { path: file }],
     edit: (file, before, after) => ['edit', { path: file, edits: [{ oldText: before, newText: after }] }],
   },
+  {
+    name: 'Cline', npm: 'cline', package: `@cline/cli-${platform}`, command: 'cline', run: program('@cline', `cli-${platform}`, 'bin', 'cline'),
+    read: (file) => ['read_files', { files: [{ path: file }] }],
+    edit: (file, before, after) => ['editor', { path: file, old_text: before, new_text: after }],
+  },
+  {
+    name: 'Continue', package: '@continuedev/cli', command: 'cn', run: script('@continuedev', 'cli', 'dist', 'cn.js'),
+    read: (file) => ['Read', { filepath: file }],
+    edit: (file, before, after) => ['Edit', { file_path: file, old_string: before, new_string: after }],
+  },
 ];
 
 export const versionOf = (agent) => JSON.parse(readFileSync(path.join(here, 'package.json'), 'utf8')).dependencies[agent.package];
