@@ -9,7 +9,9 @@
 #include "base/number.h"
 #include "contract/kv_block.h"
 
-enum { EVENTS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
+enum { LINKS_MAX = 256, TICKETS_MAX = 24 };
+
+#define EVENTS_BYTES ((size_t)4 << 20)
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
@@ -33,6 +35,7 @@ enum fleet_link_event_kind {
 };
 
 struct fleet_link_event {
+    struct record record; /* for kernel/post; only its size is used */
     int64_t due_ns;
     enum fleet_link_event_kind kind;
     struct fleet_place at; /* the rank where the event happens */
@@ -57,11 +60,7 @@ static size_t ledger_bytes(void) {
 bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, uint64_t seed) {
     *carriers = (struct fleet_carriers){.dice = {.seed = seed, .stream = 1}};
     carriers->links = arena_take_zeroed(arena, LINKS_MAX * sizeof *carriers->links);
-    carriers->events = arena_take(arena, EVENTS_MAX * sizeof *carriers->events);
-    carriers->order = arena_take(arena, EVENTS_MAX * sizeof *carriers->order);
-    bool all = carriers->links && carriers->events && carriers->order;
-    for (uint32_t i = 0; all && i < EVENTS_MAX; i++)
-        carriers->order[i] = i;
+    bool all = carriers->links && post_open(&carriers->events, arena, EVENTS_BYTES);
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
             carriers->places[unit][rank].memory = arena_take(arena, ledger_bytes());
@@ -72,30 +71,26 @@ bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, u
 
 /* ---- events ---- */
 
-static struct fleet_link_event *first_event(const struct fleet_carriers *carriers) {
-    return carriers->event_count ? &carriers->events[carriers->order[0]] : NULL;
+/* The pending event at an offset, by time, or NULL after the last one. */
+static const struct fleet_link_event *event_at(const struct fleet_carriers *carriers, size_t at) {
+    const struct post_message *message = post_at(&carriers->events, at);
+    return message ? (const void *)&message->record : NULL;
 }
 
-/* Inserts the event after all events that are due no later than it. */
+static size_t event_after(const struct fleet_carriers *carriers, size_t at) {
+    return at + post_at(&carriers->events, at)->bytes;
+}
+
 static void fleet_carriers_add_event(struct fleet_carriers *carriers,
-                                     const struct fleet_link_event *event) {
-    check(carriers->event_count < EVENTS_MAX);
-    uint32_t at = carriers->event_count, index = carriers->order[at];
-    for (; at > 0 && carriers->events[carriers->order[at - 1]].due_ns > event->due_ns; at--)
-        carriers->order[at] = carriers->order[at - 1];
-    carriers->order[at] = index;
-    carriers->events[index] = *event;
-    carriers->event_count++;
+                                     struct fleet_link_event *event) {
+    event->record.bytes = sizeof *event;
+    post_send(&carriers->events, event->due_ns, 0, &event->record);
 }
 
 static struct fleet_link_event fleet_carriers_take_event(struct fleet_carriers *carriers,
-                                                         uint32_t at) {
-    uint32_t index = carriers->order[at];
-    struct fleet_link_event event = carriers->events[index];
-    carriers->event_count--;
-    memmove(carriers->order + at, carriers->order + at + 1,
-            (carriers->event_count - at) * sizeof *carriers->order);
-    carriers->order[carriers->event_count] = index;
+                                                         size_t at) {
+    struct fleet_link_event event = *event_at(carriers, at);
+    post_drop(&carriers->events, at);
     return event;
 }
 
@@ -189,12 +184,14 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
-    for (uint32_t at = carriers->event_count; at-- > 0;) {
-        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+    const struct fleet_link_event *event;
+    for (size_t at = 0; (event = event_at(carriers, at));) {
         if (event->link == link->id &&
             (event->kind == LINK_EVENT_COMES || event->kind == LINK_EVENT_FINISH ||
              event->kind == LINK_EVENT_END))
-            fleet_carriers_take_event(carriers, at);
+            post_drop(&carriers->events, at);
+        else
+            at = event_after(carriers, at);
     }
     struct fleet_place ends[2] = {link->from, link->to};
     for (int i = 0; i < 2; i++)
@@ -226,10 +223,9 @@ static struct fleet_link *fleet_carriers_open_link(struct fleet_carriers *carrie
 /* Frees a link if each end is gone or has detected the break. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
     struct fleet_link *link = fleet_carriers_link_of(carriers, id);
-    for (uint32_t at = 0; at < carriers->event_count; at++) {
-        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+    const struct fleet_link_event *event;
+    for (size_t at = 0; (event = event_at(carriers, at)); at = event_after(carriers, at))
         if (event->kind == LINK_EVENT_BROKEN && event->link == id) return;
-    }
     if (link) link->id = TRANSFER_NO_PEER;
 }
 
@@ -437,11 +433,13 @@ static void fleet_carriers_written(struct fleet_carriers *carriers, struct fleet
 static void give_up_writes(struct fleet_carriers *carriers, struct fleet_place place,
                            uint64_t link) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    for (uint32_t at = carriers->event_count; at-- > 0;) {
-        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+    const struct fleet_link_event *event;
+    for (size_t at = 0; (event = event_at(carriers, at));) {
         if (event->kind != LINK_EVENT_WRITTEN || event->link != link ||
-            !same_place(event->at, place))
+            !same_place(event->at, place)) {
+            at = event_after(carriers, at);
             continue;
+        }
         struct fleet_link_event given = fleet_carriers_take_event(carriers, at);
         transfer_ledger_written(&carrier->ledger, &given.write, TRANSFER_BROKEN);
     }
@@ -490,11 +488,13 @@ static void fleet_carriers_happen(struct fleet_carriers *carriers, struct fleet_
 /* Drops the slices of grants that have ended. */
 static void fleet_carriers_prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    for (uint32_t at = carriers->event_count; at-- > 0;) {
-        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+    const struct fleet_link_event *event;
+    for (size_t at = 0; (event = event_at(carriers, at));) {
         if (event->kind != LINK_EVENT_LEAVES || !same_place(event->at, place) ||
-            transfer_ledger_is_open(&carrier->ledger, event->slot))
+            transfer_ledger_is_open(&carrier->ledger, event->slot)) {
+            at = event_after(carriers, at);
             continue;
+        }
         struct fleet_link_event pruned = fleet_carriers_take_event(carriers, at);
         transfer_ledger_release(&carrier->ledger, pruned.slot);
     }
@@ -539,8 +539,7 @@ static bool stands_still(const struct fleet_carriers *carriers, uint32_t unit, i
 }
 
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
-    struct fleet_link_event *first;
-    while ((first = first_event(carriers)) && first->due_ns <= now_ns) {
+    while (post_next_ns(&carriers->events) <= now_ns) {
         struct fleet_link_event event = fleet_carriers_take_event(carriers, 0);
         if (stands_still(carriers, event.at.unit, now_ns)) {
             event.due_ns = carriers->frozen_ns[event.at.unit];
@@ -560,8 +559,7 @@ void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
 }
 
 int64_t fleet_carriers_next_ns(const struct fleet_carriers *carriers) {
-    const struct fleet_link_event *first = first_event(carriers);
-    int64_t next_ns = first ? first->due_ns : MACHINE_NEVER;
+    int64_t next_ns = post_next_ns(&carriers->events);
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
@@ -617,10 +615,12 @@ void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_
 void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank) {
     struct fleet_carrier *carrier = &carriers->places[unit][rank];
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
-    for (uint32_t at = carriers->event_count; at-- > 0;) {
-        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+    const struct fleet_link_event *event;
+    for (size_t at = 0; (event = event_at(carriers, at));) {
         if (event->kind != LINK_EVENT_BROKEN && same_place(event->at, place))
-            fleet_carriers_take_event(carriers, at);
+            post_drop(&carriers->events, at);
+        else
+            at = event_after(carriers, at);
     }
     carrier->dead = false;
     open_books(carriers, carrier);

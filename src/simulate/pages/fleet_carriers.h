@@ -16,6 +16,7 @@
 #include "simulate/engine/fleet_engine.h"
 #include "simulate/kernel/fleet_dice.h"
 #include "simulate/kernel/fleet_log.h"
+#include "simulate/kernel/post.h"
 
 enum { FLEET_UNITS_MAX = 6, FLEET_RANKS_MAX = 3, FLEET_PAGES_MAX = 40, FLEET_TRANSFERS_MAX = 16 };
 enum { FLEET_PROMPT_BLOCKS_MAX = 8 };
@@ -56,10 +57,7 @@ struct fleet_carriers {
     int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX];
     struct fleet_link *links;
     uint64_t links_opened;
-    struct fleet_link_event *events; /* [EVENTS_MAX] */
-    uint32_t *order;                 /* [EVENTS_MAX] the first event_count entries are the
-                                      * pending events, by time */
-    uint32_t event_count;
+    struct post events; /* struct fleet_link_event */
     struct fleet_carrier_counts counts;
     void *context;
     /* Sends a KV_DONE to the unit. */
