@@ -16,12 +16,6 @@
 
 #include "../../slow.h"
 #include "base/random.h"
-#include "host/process/configuration/yaml_tree.h"
-#include "serving/policy/speculate.h"
-#include "simulate/hardware/builtin.h"
-#include "simulate/load/load_mix.h"
-#include "simulate/simulator/draw_faults.h"
-#include "simulate/simulator/fault_costs.h"
 #include "simulator_fleets.h"
 #include "test_case.h"
 
@@ -29,8 +23,6 @@
 #define RECORDS_EACH_MAX 2000 /* of a request: many more are machines that ask again and again */
 #define MEMORY_BYTES ((size_t)512 << 30) /* of address space; little of it is touched */
 
-static struct hardware h800;
-static struct model_figures deepseek;
 static unsigned long long seed_now;
 
 /* What the seeds have met so far. */
@@ -55,25 +47,16 @@ static void on_abort(int signal_number) {
     _exit(1);
 }
 
-/* ---- files ---- */
-
 static int read_files(void **state) {
-    static char memory[1 << 20];
+    static char memory[16 << 20];
     struct arena arena;
     struct error error;
-    const struct tree *tree;
     (void)state;
     signal(SIGABRT, on_abort);
     arena_over(&arena, memory, sizeof memory);
-    struct bytes text = builtin_text(BUILTIN_HARDWARE, bytes_of("h800"));
-    if (yaml_tree_parse(&arena, text, "h800", &tree, &error) ||
-        hardware_file_read(&arena, tree, "h800", &h800, &error))
-        return -1;
-    text = builtin_text(BUILTIN_MODEL, bytes_of("deepseek-v3"));
-    if (yaml_tree_parse(&arena, text, "deepseek-v3", &tree, &error) ||
-        hardware_file_model_figures_read(tree, "deepseek-v3", &deepseek, &error))
-        return -1;
-    return 0;
+    if (!simulator_fleets_read(&arena, &error)) return 0;
+    print_message("# %s\n", error.text);
+    return -1;
 }
 
 /* ---- a run ---- */
@@ -93,10 +76,8 @@ static struct simulator_report live(const struct simulator_fleet *fleet, struct 
     struct load_mix *mix;
     void *memory = take_memory(MEMORY_BYTES);
     arena_over(&arena, memory, MEMORY_BYTES);
-    struct day_load day = fleet->day;
-    if (!fleet->whole && load_mix_open(&arena, &fleet->mix, &mix, &error))
-        fail_msg("%s", error.text);
-    options.source = fleet->whole ? day_load_source(&day) : load_mix_source(mix);
+    if (load_mix_open(&arena, &fleet->mix, &mix, &error)) fail_msg("%s", error.text);
+    options.source = load_mix_source(mix);
     ends->count = 0;
     ends->max = fleet->requests_max;
     ends->ends = arena_take_zeroed(&arena, ends->max * sizeof *ends->ends);
@@ -202,7 +183,7 @@ TEST(every_request_is_answered_once_or_refused_for_a_reason) {
     for (uint64_t seed = first; seed < first + count; seed++) {
         bool whole = which && !strcmp(which, "whole");
         seed_now = seed;
-        simulator_fleets_make(&fleet, whole, &h800, &deepseek, seed);
+        simulator_fleets_make(&fleet, whole, seed);
         if (seed % 2 && !whole)
             live_under_one(&fleet, seed, (uint32_t)(seed / 2) % SIMULATOR_FAULT_KIND_COUNT);
         else if (whole)
