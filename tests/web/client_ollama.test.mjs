@@ -129,7 +129,8 @@ test('ollama: the model is listed and shown', async () => {
   const { capabilities, model_info: info } = await client.show({ model: 'puppet' });
   assert.deepEqual(capabilities, ['completion', 'tools', 'thinking']);
   const { 'general.architecture': architecture } = info;
-  assert.equal(info[`${architecture}.context_length`], 32768);
+  const [{ max_model_len: most }] = (await (await fetch(`${server.url}/v1/models`)).json()).data;
+  assert.equal(info[`${architecture}.context_length`], most);
   const { version } = await (await fetch(`${server.url}/api/version`)).json();
   assert.match(version, /^0\.\d+\.\d+$/);
 });
