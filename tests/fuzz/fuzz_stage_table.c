@@ -22,12 +22,12 @@ static void look_up(const struct stage_table *table, enum stage_table_phase phas
 
 static void run_steps(const struct stage_table *table) {
     const struct hardware_stages stages = {.table = table};
-    const struct stage_work works[] = {
-        {.prompt_tokens = 1000, .attended = 400000, .cached = 77, .prompts = true},
+    const struct step_load works[] = {
+        {.prompt_tokens = 1000, .attended = 400000, .cached = 77},
         {.answer_rows = 77, .answer_tokens = 77, .context = 123456},
     };
     for (size_t i = 0; i < ARRAY_COUNT(works); i++) {
-        struct stage_times times = stage_rates_times(&stages, NULL, &works[i]);
+        struct stage_times times = stage_rates_times(&stages, NULL, &works[i], i == 0);
         double us = times.attention_0 + times.attention_1 + times.shared + times.dense;
         check(isfinite(us) && us >= 0);
     }

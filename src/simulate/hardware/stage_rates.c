@@ -34,6 +34,17 @@ static double product_flop(const struct model_figures *model, enum stage_product
     return 0;
 }
 
+double stage_rates_weights(const struct model_figures *model) {
+    const double sparse = model->layers - model->dense_layers;
+    double weights = 0;
+    for (int i = 0; i < STAGE_PRODUCT_COUNT; i++) {
+        bool shared = i == PRODUCT_SHARED_UP || i == PRODUCT_SHARED_DOWN;
+        double layers = i == PRODUCT_DENSE ? model->dense_layers : shared ? sparse : model->layers;
+        weights += layers * product_flop(model, (enum stage_product)i) / 2;
+    }
+    return weights;
+}
+
 /* The time of a matrix product. 1 TFLOPS is 1e6 operations per microsecond. */
 static double product_us(const struct hardware_stages *stages, const struct model_figures *model,
                          enum stage_product product, double rows, double share) {
@@ -51,14 +62,14 @@ static double product_us(const struct hardware_stages *stages, const struct mode
 /* The core attention of FlashMLA has 2 (512 + 64 + 512) operations per head, query token and
  * position. */
 static double answer_core(const struct hardware_stages *stages, const struct model_figures *model,
-                          const struct stage_work *work) {
+                          const struct step_load *load) {
     const struct answer_rates *rates = &stages->answer;
-    double each = work->answer_tokens / work->answer_rows; /* query tokens per request */
+    double each = load->answer_tokens / load->answer_rows; /* query tokens per request */
     double tflops = rates->core_tflops;
     if (each > 1) tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
     double width = 2.0 * model->kv_rank + model->rope_dim;
-    double flop = 2 * model->heads * width * work->context * each;
-    double bytes = work->context * 2 * (model->kv_rank + model->rope_dim);
+    double flop = 2 * model->heads * width * load->context * each;
+    double bytes = load->context * 2 * (model->kv_rank + model->rope_dim);
     return max_double(flop / (tflops * 1e6), bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
 }
 
@@ -71,11 +82,11 @@ static double answer_absorb(const struct hardware_stages *stages, const struct m
 
 static struct stage_times times_of_rates(const struct hardware_stages *stages,
                                          const struct model_figures *model,
-                                         const struct stage_work *work) {
+                                         const struct step_load *load, bool prompts) {
     const struct answer_rates *answer = &stages->answer;
     const struct prompt_rates *prompt = &stages->prompt;
-    double share = work->prompts ? prompt->compute_share : 1;
-    double tokens = work->prompt_tokens + work->answer_tokens;
+    double share = prompts ? prompt->compute_share : 1;
+    double tokens = step_load_tokens(load);
     struct stage_times us = {0};
     if (tokens <= 0) return us;
     us.attention_0 = product_us(stages, model, PRODUCT_DOWN, tokens, share) +
@@ -84,21 +95,21 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     us.shared = product_us(stages, model, PRODUCT_SHARED_UP, tokens, share) +
                 product_us(stages, model, PRODUCT_SHARED_DOWN, tokens, share);
     us.dense = product_us(stages, model, PRODUCT_DENSE, tokens, share);
-    if (work->answer_tokens > 0) {
-        double absorb = answer_absorb(stages, model, work->answer_tokens);
+    if (load->answer_tokens > 0) {
+        double absorb = answer_absorb(stages, model, load->answer_tokens);
         us.attention_0 += answer->attention_0_us + absorb;
-        us.core = answer_core(stages, model, work);
+        us.core = answer_core(stages, model, load);
         us.core_begin = answer->core_us;
         us.attention_1 += answer->attention_1_us + absorb + us.core_begin + us.core;
         us.shared += answer->shared_us;
     }
-    if (work->prompt_tokens > 0) {
+    if (load->prompt_tokens > 0) {
         double width = model->nope_dim + model->rope_dim + model->value_dim;
-        us.attention_0 += work->prompt_tokens * prompt->attention_us / 2;
+        us.attention_0 += load->prompt_tokens * prompt->attention_us / 2;
         us.attention_1 +=
-            work->prompt_tokens * prompt->attention_us / 2 +
-            product_us(stages, model, PRODUCT_EXPAND, work->prompt_tokens + work->cached, share) +
-            2 * work->attended * model->heads * width / (prompt->core_tflops * 1e6 * share);
+            load->prompt_tokens * prompt->attention_us / 2 +
+            product_us(stages, model, PRODUCT_EXPAND, load->prompt_tokens + load->cached, share) +
+            2 * load->attended * model->heads * width / (prompt->core_tflops * 1e6 * share);
     }
     return us;
 }
@@ -143,19 +154,19 @@ static double table_stage(const struct stage_table *table, enum stage_table_phas
 /* The time of the core attention for k equal chunks of c tokens, each after r positions, that have
  * all three sums: attended is k (c r + c (c + 1) / 2), cached is k r, tokens are k c. Chunks
  * shorter than the first one of the table count as fractions of it. */
-static double table_core(const struct stage_table *table, const struct stage_work *work) {
-    double tokens = work->prompt_tokens, above = work->attended - tokens / 2;
+static double table_core(const struct stage_table *table, const struct step_load *load) {
+    double tokens = load->prompt_tokens, above = load->attended - tokens / 2;
     double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
-    if (tokens <= 0 || work->attended <= 0) return 0;
-    double chunks = above > 0 ? tokens * (work->cached + tokens / 2) / above : tokens;
+    if (tokens <= 0 || load->attended <= 0) return 0;
+    double chunks = above > 0 ? tokens * (load->cached + tokens / 2) / above : tokens;
     double each = max_double(first, tokens / chunks);
     return tokens / each *
-           stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, work->cached / chunks);
+           stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, load->cached / chunks);
 }
 
 static struct stage_times times_of_table(const struct stage_table *table,
-                                         const struct stage_work *work) {
-    const double answers = work->answer_tokens, prompts = work->prompt_tokens;
+                                         const struct step_load *load) {
+    const double answers = load->answer_tokens, prompts = load->prompt_tokens;
     const enum stage_table_phase decode = STAGE_TABLE_DECODE, prompt = STAGE_TABLE_PROMPT;
     struct stage_times us = {
         .attention_0 = table_stage(table, decode, STAGE_ATTENTION_0, answers) +
@@ -165,23 +176,23 @@ static struct stage_times times_of_table(const struct stage_table *table,
                        table_stage(table, decode, STAGE_DISPATCH, answers) +
                        table_stage(table, prompt, STAGE_DISPATCH, prompts) +
                        table_stage(table, decode, STAGE_COMBINE, answers) +
-                       table_stage(table, prompt, STAGE_COMBINE, prompts) + table_core(table, work),
+                       table_stage(table, prompt, STAGE_COMBINE, prompts) + table_core(table, load),
         .shared = table_stage(table, decode, STAGE_SHARED, answers) +
                   table_stage(table, prompt, STAGE_SHARED, prompts),
         .dense = stage_table_us(table, decode, PART_DENSE, answers, 0) +
                  stage_table_us(table, prompt, PART_DENSE, prompts, 0),
     };
     if (answers > 0)
-        us.core = stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
+        us.core = stage_table_us(table, decode, PART_CORE, answers, load->context / answers);
     us.attention_1 += us.core;
     return us;
 }
 
 struct stage_times stage_rates_times(const struct hardware_stages *stages,
                                      const struct model_figures *model,
-                                     const struct stage_work *work) {
-    if (stages->table) return times_of_table(stages->table, work);
-    return times_of_rates(stages, model, work);
+                                     const struct step_load *load, bool prompts) {
+    if (stages->table) return times_of_table(stages->table, load);
+    return times_of_rates(stages, model, load, prompts);
 }
 
 double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,

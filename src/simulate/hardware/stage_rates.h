@@ -14,6 +14,7 @@
 #include "simulate/hardware/figure_table.h"
 #include "simulate/hardware/hardware_file.h"
 #include "simulate/hardware/stage_table.h"
+#include "simulate/hardware/step_load.h"
 
 /* Matrix products over all tokens of a micro-batch. */
 enum stage_product {
@@ -75,22 +76,20 @@ struct hardware_stages {
                                       * (simulate/hardware/step_rows.h) */
 };
 
-/* The work of a rank in a micro-batch. Numbers of tokens may be fractions. */
-struct stage_work {
-    double prompt_tokens, attended, cached;
-    double answer_rows, answer_tokens, context;
-    bool prompts; /* the step has prompt tokens, so some SMs serve the links */
-};
-
 struct stage_times {
     double attention_0, attention_1, shared, dense;
     double core;       /* part of attention_1: core attention of generated tokens, */
     double core_begin; /* and the fixed time that each launch of it adds */
 };
 
+/* The times of a rank's micro-batch. `prompts`: the step has prompt tokens, so some SMs serve the
+ * links. */
 struct stage_times stage_rates_times(const struct hardware_stages *stages,
                                      const struct model_figures *model,
-                                     const struct stage_work *work);
+                                     const struct step_load *load, bool prompts);
+
+/* The number of weights of all layers, without routed experts. */
+double stage_rates_weights(const struct model_figures *model);
 
 /* The time of a rank's routed experts with `pairs` pairs of token and expert. */
 double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,

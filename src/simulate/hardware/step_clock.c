@@ -132,34 +132,15 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
 
 /* ---- a step of measured hardware ---- */
 
-static struct step_features step_clock_features_of(const struct step_share *share) {
-    return (struct step_features){.prompt_tokens = share->prompt_tokens,
-                                  .attended = (double)share->attended,
-                                  .cached = (double)share->cached,
-                                  .answer_rows = share->answer_rows,
-                                  .answer_tokens = share->answer_tokens,
-                                  .context = (double)share->context};
-}
-
-static void add_features(struct step_features *sum, const struct step_features *part, double f) {
-    sum->prompt_tokens += part->prompt_tokens * f;
-    sum->attended += part->attended * f;
-    sum->cached += part->cached * f;
-    sum->answer_rows += part->answer_rows * f;
-    sum->answer_tokens += part->answer_tokens * f;
-    sum->context += part->context * f;
-}
-
 static struct step_time measured_step(const struct step_clock *clock,
                                       const struct step_share *shares) {
     const uint32_t ranks = clock->options.ranks;
-    struct step_features mean = {0};
+    struct step_load mean = {0};
     double slowest = 0, own = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct step_features features = step_clock_features_of(&shares[r]);
-        add_features(&mean, &features, 1.0 / ranks);
-        if (features.prompt_tokens + features.answer_tokens <= 0) continue;
-        double us = step_rows_fit_us(clock->fit, &features) * shares[r].slowness;
+        step_load_add(&mean, &shares[r].load, 1.0 / ranks);
+        if (step_load_tokens(&shares[r].load) <= 0) continue;
+        double us = step_rows_fit_us(clock->fit, &shares[r].load) * shares[r].slowness;
         slowest = max_double(slowest, us);
         own += us;
     }
@@ -173,18 +154,6 @@ static struct step_time measured_step(const struct step_clock *clock,
 }
 
 /* ---- a step by stages ---- */
-
-/* The work of a rank in a micro-batch that is this part of its step. */
-static struct stage_work step_clock_work_of(const struct step_share *share, double part,
-                                            bool prompts) {
-    return (struct stage_work){.prompt_tokens = share->prompt_tokens * part,
-                               .attended = (double)share->attended * part,
-                               .cached = (double)share->cached * part,
-                               .answer_rows = share->answer_rows * part,
-                               .answer_tokens = share->answer_tokens * part,
-                               .context = (double)share->context * part,
-                               .prompts = prompts};
-}
 
 /* Adds the time of a second launch of core attention, for tables that run a part of it in
  * ATTENTION_0. */
@@ -205,11 +174,13 @@ static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
     double tokens = 0;
     *mean = (struct schedule_micro_batch){0};
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct stage_work work = step_clock_work_of(&shares[r], part, prompts);
-        struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
+        struct step_load load = {0};
+        step_load_add(&load, &shares[r].load, part);
+        struct stage_times us =
+            stage_rates_times(clock->stages, clock->options.model, &load, prompts);
         const double slowness = shares[r].slowness;
         begin_early(overlap, &us);
-        micro_batch->tokens[r] = work.prompt_tokens + work.answer_tokens;
+        micro_batch->tokens[r] = step_load_tokens(&load);
         mean->attention_0 += (micro_batch->attention_0[r] = us.attention_0 * slowness) / ranks;
         mean->attention_1 += (micro_batch->attention_1[r] = us.attention_1 * slowness) / ranks;
         mean->shared += (micro_batch->shared[r] = us.shared * slowness) / ranks;
@@ -290,9 +261,9 @@ static void report_work(const struct step_clock *clock, const struct step_share 
     *prompts_out = *answers_out = false;
     *tokens_out = 0;
     for (uint32_t r = 0; r < clock->options.ranks; r++) {
-        *prompts_out |= shares[r].prompt_tokens > 0;
-        *answers_out |= shares[r].answer_tokens > 0;
-        *tokens_out += (double)shares[r].prompt_tokens + shares[r].answer_tokens;
+        *prompts_out |= shares[r].load.prompt_tokens > 0;
+        *answers_out |= shares[r].load.answer_tokens > 0;
+        *tokens_out += step_load_tokens(&shares[r].load);
     }
 }
 
@@ -364,16 +335,9 @@ uint64_t step_clock_moves(const struct step_clock *clock) {
 double step_clock_weight_bytes(const struct step_clock *clock) {
     const struct model_figures *m = clock->options.model;
     if (clock->fit) return clock->stages->rows->weight_bytes;
-    double heads = m->heads, hidden = m->hidden;
-    double attention = hidden * (m->q_rank + m->kv_rank + m->rope_dim) +
-                       m->q_rank * heads * (m->nope_dim + m->rope_dim) +
-                       m->kv_rank * heads * (m->nope_dim + m->value_dim) +
-                       heads * m->value_dim * hidden;
-    double expert = 3 * hidden * m->expert_hidden;
     const struct memory_weights weights = {
-        .common = attention * m->layers + 3 * hidden * m->dense_hidden * m->dense_layers +
-                  expert * clock->experts.layers * m->shared_experts + 2 * 2.0 * m->vocab * hidden,
-        .expert = expert,
+        .common = stage_rates_weights(m) + 2 * 2.0 * m->vocab * m->hidden,
+        .expert = 3.0 * m->hidden * m->expert_hidden,
         .moe_layers = clock->experts.layers,
     };
     return memory_need_rank(&weights, clock->experts.slots_per_rank);

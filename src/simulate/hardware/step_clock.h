@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "contract/overlap.h"
 #include "simulate/hardware/hardware_file.h"
+#include "simulate/hardware/step_load.h"
 
 struct step_clock;
 
@@ -34,16 +35,10 @@ struct step_clock_options {
     uint64_t seed;
 };
 
-/* The work of a rank in a step. If all are zero, it only computes its experts for the tokens of
- * other ranks. */
+/* A rank in a step. Without a load, it only computes its experts for the tokens of other ranks. */
 struct step_share {
-    uint32_t prompt_tokens; /* tokens in the form PROMPT */
-    uint32_t answer_rows;   /* requests with tokens in the form GENERATED */
-    uint32_t answer_tokens; /* tokens of these requests: one each, drafts, forced tokens */
-    uint64_t attended;      /* positions that prompt tokens attend to, summed over the tokens */
-    uint64_t cached;        /* earlier positions of prompts, which are read and expanded */
-    uint64_t context;       /* positions that answer rows read, summed over the rows */
-    double slowness;        /* factor on the compute times of the rank; normally 1 */
+    struct step_load load;
+    double slowness; /* factor on the compute times of the rank; normally 1 */
 };
 
 /* The time of the ranks by cause, in seconds, summed over ranks. */

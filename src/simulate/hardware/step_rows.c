@@ -39,20 +39,19 @@ static void step_rows_reach(const struct step_bends *bends, double value, double
     }
 }
 
-static uint32_t step_rows_expand(const struct step_fit *fit, const struct step_features *features,
+static uint32_t step_rows_expand(const struct step_fit *fit, const struct step_load *load,
                                  double out[STEP_ROWS_WEIGHTS]) {
-    const double plain[STEP_ROWS_PLAIN] = {1, features->prompt_tokens, features->attended,
-                                           features->cached, features->context};
+    const double plain[STEP_ROWS_PLAIN] = {1, load->prompt_tokens, load->attended, load->cached,
+                                           load->context};
     memcpy(out, plain, sizeof plain);
-    step_rows_reach(&fit->tokens, features->prompt_tokens + features->answer_tokens,
-                    out + STEP_ROWS_PLAIN);
-    step_rows_reach(&fit->rows, features->answer_rows, out + STEP_ROWS_PLAIN + fit->tokens.count);
+    step_rows_reach(&fit->tokens, step_load_tokens(load), out + STEP_ROWS_PLAIN);
+    step_rows_reach(&fit->rows, load->answer_rows, out + STEP_ROWS_PLAIN + fit->tokens.count);
     return STEP_ROWS_PLAIN + fit->tokens.count + fit->rows.count;
 }
 
-double step_rows_fit_us(const struct step_fit *fit, const struct step_features *features) {
+double step_rows_fit_us(const struct step_fit *fit, const struct step_load *load) {
     double at[STEP_ROWS_WEIGHTS], us = 0;
-    uint32_t count = step_rows_expand(fit, features, at);
+    uint32_t count = step_rows_expand(fit, load, at);
     for (uint32_t i = 0; i < count; i++)
         us += fit->weights[i] * at[i];
     return us;
@@ -74,8 +73,8 @@ struct step_fitting {
     uint32_t count;
 };
 
-static struct step_features step_rows_features_of(const double *row) {
-    return (struct step_features){
+static struct step_load step_rows_load_of(const double *row) {
+    return (struct step_load){
         .prompt_tokens = row[COLUMN_PROMPT_TOKENS],
         .attended = row[COLUMN_ATTENDED],
         .cached = row[COLUMN_CACHED],
@@ -119,9 +118,9 @@ static void find_bends(struct step_fitting *fitting) {
 }
 
 static void step_rows_add_products(struct step_fitting *fitting, const double *row) {
-    const struct step_features features = step_rows_features_of(row);
+    const struct step_load load = step_rows_load_of(row);
     double at[STEP_ROWS_WEIGHTS];
-    fitting->count = step_rows_expand(fitting->fit, &features, at);
+    fitting->count = step_rows_expand(fitting->fit, &load, at);
     for (uint32_t i = 0; i < fitting->count; i++) {
         at[i] /= row[COLUMN_US];
         fitting->targets[i] += at[i];
@@ -166,9 +165,9 @@ static void step_rows_verify(struct step_fitting *fitting) {
     struct step_fit *fit = fitting->fit;
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {
         const double *row = step_rows_row_of(fitting, i);
-        const struct step_features features = step_rows_features_of(row);
+        const struct step_load load = step_rows_load_of(row);
         if (!step_rows_is_even(fitting, row)) continue;
-        double error = fabs(step_rows_fit_us(fit, &features) / row[COLUMN_US] - 1);
+        double error = fabs(step_rows_fit_us(fit, &load) / row[COLUMN_US] - 1);
         fit->error_max = max_double(fit->error_max, error);
     }
 }
@@ -180,11 +179,9 @@ static void fit_evenness(struct step_fitting *fitting) {
         const double *row = step_rows_row_of(fitting, i);
         if (row[COLUMN_RANKS] != fitting->fit->ranks || row[COLUMN_BUSY] >= row[COLUMN_RANKS])
             continue;
-        double part = row[COLUMN_BUSY] / row[COLUMN_RANKS];
-        const struct step_features own = step_rows_features_of(row);
-        struct step_features mean = own;
-        mean.prompt_tokens *= part, mean.attended *= part, mean.cached *= part;
-        mean.answer_rows *= part, mean.answer_tokens *= part, mean.context *= part;
+        const struct step_load own = step_rows_load_of(row);
+        struct step_load mean = {0};
+        step_load_add(&mean, &own, row[COLUMN_BUSY] / row[COLUMN_RANKS]);
         double slowest = step_rows_fit_us(fitting->fit, &own);
         double difference = step_rows_fit_us(fitting->fit, &mean) - slowest;
         above += (row[COLUMN_US] - slowest) * difference / (row[COLUMN_US] * row[COLUMN_US]);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "simulate/hardware/figure_table.h"
+#include "simulate/hardware/step_load.h"
 
 #define STEP_ROWS_BENDS 32 /* of a piecewise linear part */
 #define STEP_ROWS_PLAIN 5  /* fixed, a, b, c, d */
@@ -39,10 +40,6 @@ struct step_rows {
     struct step_fit fits[STEP_ROWS_RANKS];
 };
 
-struct step_features { /* of a rank, or means */
-    double prompt_tokens, attended, cached, answer_rows, answer_tokens, context;
-};
-
 /* Reads `steps:` and fits the formula. */
 enum status step_rows_read(struct arena *arena, const struct tree_place *place,
                            const struct tree *tree, struct step_rows *rows_out) MUST_USE;
@@ -51,4 +48,4 @@ enum status step_rows_read(struct arena *arena, const struct tree_place *place,
 const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);
 
 /* f, in microseconds. */
-double step_rows_fit_us(const struct step_fit *fit, const struct step_features *features);
+double step_rows_fit_us(const struct step_fit *fit, const struct step_load *load);

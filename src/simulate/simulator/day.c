@@ -77,10 +77,8 @@ double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_k
         for (uint32_t rank = 0; rank < ranks; rank++) {
             /* Spreads the fractional part of `rows` over the ranks. */
             uint32_t own = (uint32_t)(rows + ((double)rank + 0.5) / ranks);
-            shares[rank] = (struct step_share){.answer_rows = own,
-                                               .answer_tokens = drafts ? 2 * own : own,
-                                               .context = (uint64_t)(own * kv_mean),
-                                               .slowness = 1};
+            shares[rank] = (struct step_share){.slowness = 1};
+            step_load_add_answers(&shares[rank].load, own, drafts ? 2 * own : own, kv_mean);
         }
         ns += (double)step_clock_step(clock, shares, overlap, 0).ns;
     }

@@ -232,7 +232,7 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_prices *price
 /* The step of a unit with equal ranks, on a new clock in `memory`. */
 static enum status profile_step(const struct hardware *hardware, const struct model_figures *model,
                                 struct arena *memory, uint32_t ranks, uint32_t redundant,
-                                const struct step_share *share, enum overlap_kind overlap,
+                                const struct step_load *load, enum overlap_kind overlap,
                                 struct step_time *time_out, struct error *error) {
     struct step_share shares[LIMIT_RANKS];
     struct step_clock_options options = {.hardware = hardware,
@@ -246,7 +246,7 @@ static enum status profile_step(const struct hardware *hardware, const struct mo
     enum status status = step_clock_open(memory, &options, &clock, error);
     if (status) return status;
     for (uint32_t i = 0; i < ranks; i++)
-        shares[i] = *share;
+        shares[i] = (struct step_share){*load, .slowness = 1};
     *time_out = step_clock_step(clock, shares, overlap, 0);
     return STATUS_OK;
 }
@@ -254,14 +254,11 @@ static enum status profile_step(const struct hardware *hardware, const struct mo
 enum status day_figures_profile_steps(const struct hardware *hardware,
                                       const struct model_figures *model, struct arena *memory,
                                       struct day_profile *profile_out, struct error *error) {
-    const struct step_share decode = {.answer_rows = 128,
-                                      .answer_tokens = 2 * 128,
-                                      .context = (uint64_t)128 * 4096,
-                                      .slowness = 1};
-    const uint64_t prompts = 16384 / 4096, each = 4096;
-    const struct step_share prefill = {
-        .prompt_tokens = 16384, .attended = prompts * (each * (each + 1) / 2), .slowness = 1};
+    struct step_load decode = {0}, prefill = {0};
     struct step_time of_decode, of_prefill;
+    step_load_add_answers(&decode, 128, 2 * 128, 4096);
+    for (uint32_t tokens = 0; tokens < 16384; tokens += 4096)
+        step_load_add_chunk(&prefill, 4096, 0);
     enum status status = profile_step(hardware, model, memory, 128, 0, &decode,
                                       OVERLAP_DECODE_FIVE_STAGE, &of_decode, error);
     if (!status)

@@ -2,6 +2,7 @@
 #include "simulate/simulator/simulator_engine.h"
 
 #include "base/check.h"
+#include "base/number.h"
 #include "simulate/simulator/simulator_words.h"
 
 #include <string.h>
@@ -37,17 +38,12 @@ void simulator_engine_forget(struct simulator_engine *engine) {
         engine->plans[rank].reported = false;
 }
 
-static void add_to_share(struct step_share *share, const struct step_row *row) {
-    uint64_t first = row->first_position, count = row->token_count;
-    if (row->form == TOKEN_PROMPT) {
-        share->prompt_tokens += row->token_count;
-        share->attended += count * first + count * (count + 1) / 2;
-        share->cached += first;
-        return;
-    }
-    share->answer_rows++;
-    share->answer_tokens += row->token_count + row->draft_count;
-    share->context += first + count;
+static void add_row(struct step_load *load, const struct step_row *row) {
+    if (row->form == TOKEN_PROMPT)
+        step_load_add_chunk(load, row->token_count, row->first_position);
+    else
+        step_load_add_answers(load, 1, row->token_count + row->draft_count,
+                              row->first_position + row->token_count);
 }
 
 bool simulator_engine_take(struct simulator_engine *engine, const struct step_plan *plan) {
@@ -60,45 +56,35 @@ bool simulator_engine_take(struct simulator_engine *engine, const struct step_pl
     *share = (struct step_share){.slowness = engine->slowness[plan->rank]};
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
-        add_to_share(share, row);
+        add_row(&share->load, row);
         rows[i] = (struct simulator_row){row->sampling.seed, row->slot, row->output_position,
                                          row->sample, row->draft_count};
     }
     return ++engine->reported == engine->rank_count;
 }
 
-static void free_prompts(struct step_share *share) {
-    share->prompt_tokens = 0;
-    share->attended = share->cached = 0;
-}
-
-struct simulator_engine_sum simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
-                                                   bool prompts_free) {
-    struct simulator_engine_sum sum = {0};
+struct step_load simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
+                                        bool prompts_free) {
+    struct step_load load = {0};
     uint32_t most = 0;
     check(engine->reported == engine->rank_count);
     for (uint32_t rank = 0; rank < engine->rank_count; rank++) {
-        struct step_share *share = &engine->shares[rank];
-        uint32_t tokens = share->prompt_tokens + share->answer_tokens;
-        if (tokens > most) most = tokens;
-        sum.prompt_tokens += share->prompt_tokens;
-        sum.rows += share->answer_rows;
-        sum.context += share->context;
-        sum.answered_tokens += share->answer_tokens;
+        step_load_add(&load, &engine->shares[rank].load, 1);
+        most = max_u32(most, (uint32_t)step_load_tokens(&engine->shares[rank].load));
     }
     engine->size = (struct choose_overlap_step){engine->rank_count, most,
-                                                sum.prompt_tokens > sum.answered_tokens};
+                                                load.prompt_tokens > load.answer_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
     engine->reported_ns = engine->time.ns;
-    if (prompts_free && sum.prompt_tokens) {
+    if (prompts_free && load.prompt_tokens > 0) {
         for (uint32_t rank = 0; rank < engine->rank_count; rank++)
-            free_prompts(&engine->shares[rank]);
+            step_load_remove_prompts(&engine->shares[rank].load);
         engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
     }
     simulator_engine_forget(engine);
-    return sum;
+    return load;
 }
 
 void simulator_engine_observe(struct simulator_engine *engine, int64_t ns) {

@@ -42,11 +42,6 @@ struct simulator_engine {
     int64_t reported_ns;                 /* the duration of the step, including prompts */
 };
 
-struct simulator_engine_sum { /* of a step, over all ranks */
-    uint64_t answered_tokens; /* tokens in the form GENERATED, including drafts */
-    uint64_t prompt_tokens, rows, context;
-};
-
 size_t simulator_engine_bytes(uint32_t ranks, uint32_t rows_max);
 
 /* `clock` and `model` must live as long as the engine. Returns false if the arena is out of
@@ -62,9 +57,9 @@ void simulator_engine_forget(struct simulator_engine *engine);
 bool simulator_engine_take(struct simulator_engine *engine, const struct step_plan *plan);
 
 /* Begins the step when all plans are there, and stores its duration in `time`. With `prompts_free`,
- * prompt tokens take no time. */
-struct simulator_engine_sum simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
-                                                   bool prompts_free);
+ * prompt tokens take no time. Returns the load of all ranks. */
+struct step_load simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
+                                        bool prompts_free);
 
 /* Reports the duration that passed. It differs from the clock's while prompts take no time. */
 void simulator_engine_observe(struct simulator_engine *engine, int64_t ns);

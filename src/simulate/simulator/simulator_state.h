@@ -53,8 +53,8 @@ struct simulator_unit {
     int64_t step_ns, done_ns; /* start and end of the current step; MACHINE_NEVER: none */
     int64_t reported_ns;      /* the duration reported to the unit; 0: it must not learn from it */
     bool in_step, begins;     /* begins: all plans are there, but the duration is unknown */
-    struct simulator_engine_sum sum; /* of the current step */
-    struct request_id *open;         /* [open_count] requests that it has not ended */
+    struct step_load sum;     /* of the current step, over all ranks */
+    struct request_id *open;  /* [open_count] requests that it has not ended */
     uint32_t open_count, open_max;
     char *open_memory;
     struct map open_places;      /* index of each request in `open` */

@@ -224,11 +224,11 @@ static void count_step(struct simulator_world *world, struct simulator_unit *uni
     counts->step_ns += (double)(unit->done_ns - unit->step_ns);
     for (int i = 0; i < STEP_SPENT_COUNT; i++)
         counts->spent[i] += unit->engine.time.spent[i];
-    counts->computed_tokens += unit->sum.prompt_tokens;
-    counts->rows += unit->sum.rows;
-    counts->context += unit->sum.context;
+    counts->computed_tokens += (uint64_t)unit->sum.prompt_tokens;
+    counts->rows += (uint64_t)unit->sum.answer_rows;
+    counts->context += (uint64_t)unit->sum.context;
     counts->output_tokens += output_tokens;
-    counts->answered_tokens += unit->sum.answered_tokens;
+    counts->answered_tokens += (uint64_t)unit->sum.answer_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
 
@@ -554,7 +554,7 @@ static void simulator_units_begin_step(struct simulator_world *world, struct sim
     struct simulator_engine *engine = &unit->engine;
     bool settles = simulator_settles(world);
     unit->sum = simulator_engine_begin(engine, world->now_ns, settles);
-    if (settles && unit->sum.rows == 0) engine->time.ns = NO_STEP_NS;
+    if (settles && unit->sum.answer_rows == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) simulator_engine_observe(engine, engine->time.ns);
     /* Units learn the cost of prompts from their steps, including these steps. */
     unit->reported_ns = settles ? engine->reported_ns : engine->time.ns;

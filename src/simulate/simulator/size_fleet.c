@@ -56,13 +56,9 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
     for (uint32_t rank = 0; rank < unit->ranks; rank++) {
         uint32_t own = size_fleet_part_of(rows, rank, unit->ranks);
         uint32_t tokens = size_fleet_part_of(prompts, rank, unit->ranks);
-        shares[rank] = (struct step_share){.prompt_tokens = tokens,
-                                           .attended = (uint64_t)(tokens * attended),
-                                           .cached = (uint64_t)(tokens * hit / (1 - hit)),
-                                           .answer_rows = own,
-                                           .answer_tokens = unit->mtp ? 2 * own : own,
-                                           .context = (uint64_t)(own * load->kv_mean),
-                                           .slowness = 1};
+        shares[rank] = (struct step_share){.slowness = 1};
+        step_load_add_prompts(&shares[rank].load, tokens, attended, tokens * hit / (1 - hit));
+        step_load_add_answers(&shares[rank].load, own, unit->mtp ? 2 * own : own, load->kv_mean);
     }
     int kinds = unit->ranks == 1 ? OVERLAP_SEQUENTIAL + 1 : OVERLAP_KIND_COUNT;
     for (int kind = OVERLAP_SEQUENTIAL; kind < kinds; kind++) {
@@ -79,14 +75,12 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
 /* The time in seconds to compute a prompt on one rank, chunk by chunk, while all other ranks
  * rest. */
 static double alone_seconds(struct step_clock *clock, const struct size_unit *unit, double tokens) {
-    struct step_share shares[LIMIT_RANKS] = {{0}};
+    struct step_share shares[LIMIT_RANKS] = {0};
     double chunk = tokens < unit->step_tokens ? tokens : unit->step_tokens;
     if (tokens <= 0) return 0;
     for (uint32_t rank = 0; rank < unit->ranks; rank++)
         shares[rank].slowness = 1;
-    shares[0].prompt_tokens = (uint32_t)chunk;
-    shares[0].attended = (uint64_t)(chunk * tokens / 2);
-    shares[0].cached = (uint64_t)((tokens - chunk) / 2);
+    step_load_add_prompts(&shares[0].load, chunk, tokens / 2, (tokens - chunk) / 2);
     double seconds = (double)step_clock_step(clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
     return seconds * tokens / chunk;
 }

@@ -18,17 +18,16 @@ static bool is_near(double value, double expected, double share) {
 }
 
 /* 64 requests of two tokens, context 4,096: the micro-batch of the trace. */
-static const struct stage_work traced = {
+static const struct step_load traced = {
     .answer_rows = 64, .answer_tokens = 128, .context = 64 * 4096.0};
-static const struct stage_work small = {
+static const struct step_load small = {
     .answer_rows = 32, .answer_tokens = 32, .context = 32 * 4096.0};
-static const struct stage_work prefill = {
-    .prompt_tokens = 8192, .attended = 8192 * 2048.0, .prompts = true};
+static const struct step_load prefill = {.prompt_tokens = 8192, .attended = 8192 * 2048.0};
 
 TEST_AROUND(the_decode_trace_comes_out_of_the_rates, begin_tree, NULL) {
     const struct hardware hardware = hardware_with("h800", NULL, 0);
     const struct model_figures model = model_named("deepseek-v3");
-    struct stage_times us = stage_rates_times(hardware.stages, &model, &traced);
+    struct stage_times us = stage_rates_times(hardware.stages, &model, &traced, false);
     assert_true(is_near(us.attention_0 + us.attention_1, 407, 0.01)); /* 388 and the gate's 19 */
     assert_true(is_near(us.shared, 28.5, 0.02));
     assert_true(is_near(stage_rates_experts(hardware.stages, &model, 1024, 2, false), 128, 0.01));
@@ -41,14 +40,14 @@ TEST_AROUND(memory_bandwidth_scales_what_reads_weights_and_caches, begin_tree, N
     const struct hardware slow = hardware_with("h800", NULL, 0),
                           fast = hardware_with("h800", "hbm_gbps", 6704);
     const struct model_figures model = model_named("deepseek-v3");
-    struct stage_times a = stage_rates_times(slow.stages, &model, &small),
-                       b = stage_rates_times(fast.stages, &model, &small);
+    struct stage_times a = stage_rates_times(slow.stages, &model, &small, false),
+                       b = stage_rates_times(fast.stages, &model, &small, false);
     assert_true(b.shared < a.shared - 9);                  /* half of 19.5 us of weights */
     assert_true(b.attention_1 < a.attention_1 - 44.7 / 2); /* o; the core is bound by its work */
     assert_true(stage_rates_experts(fast.stages, &model, 64, 2, false) <
                 stage_rates_experts(slow.stages, &model, 64, 2, false) - 17);
-    a = stage_rates_times(slow.stages, &model, &prefill);
-    b = stage_rates_times(fast.stages, &model, &prefill);
+    a = stage_rates_times(slow.stages, &model, &prefill, true);
+    b = stage_rates_times(fast.stages, &model, &prefill, true);
     assert_memory_equal(&a, &b, sizeof a); /* compute bounds it all */
 }
 
@@ -98,8 +97,8 @@ TEST_AROUND(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree, NU
     enum status status = stage_rates_read(&tree_arena, &place, tree_of(text), &hardware, &stages);
     if (status) print_error("%s\n", error.text);
     assert_int_equal(status, STATUS_OK);
-    const struct stage_work work = {.answer_rows = 8, .answer_tokens = 8, .context = 64};
-    struct stage_times us = stage_rates_times(&stages, &model, &work);
+    const struct step_load work = {.answer_rows = 8, .answer_tokens = 8, .context = 64};
+    struct stage_times us = stage_rates_times(&stages, &model, &work, false);
     assert_true(us.attention_0 == 5 && us.shared == 3); /* as many parts of 1 us each */
     assert_true(stage_rates_experts(&stages, &model, 16, 2, false) == 5);
 }

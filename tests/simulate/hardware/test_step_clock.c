@@ -38,16 +38,16 @@ static void open_unit(uint32_t ranks, uint32_t redundant, double skew, const cha
 
 static void answer_all(uint32_t requests, uint32_t tokens_each, uint64_t context) {
     for (uint32_t i = 0; i < LIMIT_RANKS; i++)
-        shares[i] = (struct step_share){.answer_rows = requests,
-                                        .answer_tokens = requests * tokens_each,
-                                        .context = requests * context,
+        shares[i] = (struct step_share){{.answer_rows = requests,
+                                         .answer_tokens = requests * tokens_each,
+                                         .context = (double)(requests * context)},
                                         .slowness = 1};
 }
 
 static void prefill_all(uint32_t tokens, uint64_t attended_each) {
     for (uint32_t i = 0; i < LIMIT_RANKS; i++)
         shares[i] = (struct step_share){
-            .prompt_tokens = tokens, .attended = tokens * attended_each, .slowness = 1};
+            {.prompt_tokens = tokens, .attended = (double)(tokens * attended_each)}, .slowness = 1};
 }
 
 static double decode_ms(void) {
@@ -102,7 +102,7 @@ TEST_AROUND(everybody_waits_for_the_slowest_rank, begin_tree, NULL) {
     open_unit(32, 32, 0, NULL, 0);
     answer_all(64, 1, 8192);
     double even = decode_ms();
-    shares[7].context *= 2;
+    shares[7].load.context *= 2;
     struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
     assert_true((double)time.ns * 1e-6 > even * 1.1);
     assert_true(time.spent[SPENT_IMBALANCE] > 0.1 * (double)time.ns * 1e-9 * 31);
@@ -127,8 +127,8 @@ TEST_AROUND(all_time_is_accounted_for, begin_tree, NULL) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         double sum = 0;
         answer_all(88, 1, 4989);
-        shares[3].prompt_tokens = 500;
-        shares[3].attended = 500 * 251;
+        shares[3].load.prompt_tokens = 500;
+        shares[3].load.attended = 500 * 251;
         struct step_time time = step_clock_step(unit, shares, (enum overlap_kind)kind, 0);
         for (int i = 0; i < STEP_SPENT_COUNT; i++) {
             assert_true(time.spent[i] >= 0);

@@ -16,7 +16,7 @@ static size_t used;
 static struct step_rows rows;
 
 /* A machine that the formula describes. */
-static double machine_us(const struct step_features *f) {
+static double machine_us(const struct step_load *f) {
     double tokens = f->prompt_tokens + f->answer_tokens;
     double g = tokens < 8 ? 30 * tokens : 240 + 12 * (tokens - 8);
     return 700 + g + 3 * f->answer_rows + 0.01 * f->attended + 0.004 * f->cached +
@@ -30,34 +30,34 @@ static void begin(void) {
                        "rows:\n");
 }
 
-static void add(uint32_t ranks, uint32_t busy, const struct step_features *f, double us) {
+static void add(uint32_t ranks, uint32_t busy, const struct step_load *f, double us) {
     used += format_text(text + used, sizeof text - used,
                         "- [%u, %u, %.0f, %.0f, %.0f, %.0f, %.0f, %.0f, %.3f]\n", ranks, busy,
                         f->prompt_tokens, f->attended, f->cached, f->answer_rows, f->answer_tokens,
                         f->context, us);
 }
 
-static struct step_features answers(double count, double context) {
-    return (struct step_features){
+static struct step_load answers(double count, double context) {
+    return (struct step_load){
         .answer_rows = count, .answer_tokens = count, .context = count * context};
 }
 
-static struct step_features chunk(double tokens, double before) {
-    return (struct step_features){.prompt_tokens = tokens,
-                                  .attended = tokens * before + tokens * (tokens + 1) / 2,
-                                  .cached = before};
+static struct step_load chunk(double tokens, double before) {
+    return (struct step_load){.prompt_tokens = tokens,
+                              .attended = tokens * before + tokens * (tokens + 1) / 2,
+                              .cached = before};
 }
 
 static void add_machine(uint32_t ranks) {
     static const double counts[] = {1, 2, 4, 8, 16, 32}, chunks[] = {16, 64, 256, 1024};
     for (int i = 0; i < 6; i++)
         for (double context = 64; context <= 1024; context *= 4) {
-            const struct step_features f = answers(counts[i], context);
+            const struct step_load f = answers(counts[i], context);
             add(ranks, ranks, &f, machine_us(&f));
         }
     for (int i = 0; i < 4; i++)
         for (double before = 0; before <= 1024; before += 512) {
-            const struct step_features f = chunk(chunks[i], before);
+            const struct step_load f = chunk(chunks[i], before);
             add(ranks, ranks, &f, machine_us(&f));
         }
 }
@@ -67,8 +67,8 @@ static enum status read_rows(void) {
     return step_rows_read(&tree_arena, &place, tree_of(text), &rows);
 }
 
-static void is_timed(const struct step_features *features) {
-    double us = step_rows_fit_us(step_rows_of(&rows, 1), features), real = machine_us(features);
+static void is_timed(const struct step_load *load) {
+    double us = step_rows_fit_us(step_rows_of(&rows, 1), load), real = machine_us(load);
     if (fabs(us / real - 1) > 0.005) fail_msg("%g us, expected %g", us, real);
 }
 
@@ -78,11 +78,11 @@ TEST_AROUND(steps_at_and_between_rows_take_what_they_take, begin_tree, NULL) {
     assert_int_equal(read_rows(), STATUS_OK);
     assert_true(step_rows_of(&rows, 1)->error_max < 0.005);
     for (double count = 1; count <= 40; count++) {
-        const struct step_features f = answers(count, 300);
+        const struct step_load f = answers(count, 300);
         is_timed(&f);
     }
     for (double tokens = 16; tokens < 1400; tokens *= 1.3) {
-        const struct step_features f = chunk(floor(tokens), 200);
+        const struct step_load f = chunk(floor(tokens), 200);
         is_timed(&f);
     }
 }
@@ -91,7 +91,7 @@ TEST_AROUND(mixed_steps_share_their_tokens, begin_tree, NULL) {
     begin();
     add_machine(1);
     assert_int_equal(read_rows(), STATUS_OK);
-    struct step_features mixed = chunk(256, 128);
+    struct step_load mixed = chunk(256, 128);
     mixed.answer_rows = mixed.answer_tokens = 16;
     mixed.context = 16 * 500;
     is_timed(&mixed);
@@ -100,7 +100,7 @@ TEST_AROUND(mixed_steps_share_their_tokens, begin_tree, NULL) {
 TEST_AROUND(uneven_ranks_take_part_of_the_mean, begin_tree, NULL) {
     begin();
     add_machine(2);
-    const struct step_features full = answers(16, 256), half = answers(8, 256);
+    const struct step_load full = answers(16, 256), half = answers(8, 256);
     add(2, 1, &full, 0.7 * machine_us(&full) + 0.3 * machine_us(&half));
     assert_int_equal(read_rows(), STATUS_OK);
     assert_null(step_rows_of(&rows, 1));
@@ -108,7 +108,7 @@ TEST_AROUND(uneven_ranks_take_part_of_the_mean, begin_tree, NULL) {
 }
 
 TEST_AROUND(rows_that_cannot_be_are_refused, begin_tree, NULL) {
-    const struct step_features one = answers(1, 64), none = {.context = 1};
+    const struct step_load one = answers(1, 64), none = {.context = 1};
     begin();
     add(1, 2, &one, 5);
     assert_int_equal(read_rows(), STATUS_INVALID);

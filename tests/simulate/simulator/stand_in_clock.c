@@ -32,9 +32,9 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
     (void)overlap;
     (void)now_ns;
     for (uint32_t rank = 0; rank < clock->options.ranks; rank++)
-        most =
-            max_double(most, (shares[rank].prompt_tokens * 1e4 + shares[rank].answer_rows * 1e5) *
-                                 shares[rank].slowness);
+        most = max_double(
+            most, (shares[rank].load.prompt_tokens * 1e4 + shares[rank].load.answer_rows * 1e5) *
+                      shares[rank].slowness);
     struct step_time time = {.ns = 20000000 + (int64_t)(most * clock->heat)};
     time.spent[SPENT_OTHER] = (double)time.ns * 1e-9 * clock->options.ranks;
     return time;

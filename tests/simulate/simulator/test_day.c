@@ -92,10 +92,8 @@ TEST(standing_requests_make_the_segments_tokens) {
     struct step_share shares[16];
     for (uint32_t i = 0; i < 16; i++) {
         uint32_t own = (uint32_t)(rows + (i + 0.5) / 16);
-        shares[i] = (struct step_share){.answer_rows = own,
-                                        .answer_tokens = own,
-                                        .context = (uint64_t)(own * 4989.0),
-                                        .slowness = 1};
+        shares[i] = (struct step_share){.slowness = 1};
+        step_load_add_answers(&shares[i].load, own, own, 4989);
     }
     double seconds = (double)step_clock_step(clock, shares, OVERLAP_DECODE_FIVE_STAGE, 0).ns / 1e9;
     assert_near(rows * 16 / seconds, 5000, 300);

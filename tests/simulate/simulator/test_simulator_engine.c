@@ -46,16 +46,16 @@ TEST(shares_say_what_the_rows_cost) {
     open_engines(&engines);
     assert_false(take(&engines, 0, rows, 3));
     assert_true(take(&engines, 1, NULL, 0));
-    const struct step_share *share = &engines.engine.shares[0];
-    assert_int_equal(share->prompt_tokens, 3);
-    assert_int_equal(share->attended, 129 + 130 + 131);
-    assert_int_equal(share->cached, 128);
-    assert_int_equal(share->answer_rows, 2);
-    assert_int_equal(share->answer_tokens, 3);
-    assert_int_equal(share->context, 1001 + 501);
-    struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, false);
+    const struct step_load *load = &engines.engine.shares[0].load;
+    assert_int_equal(load->prompt_tokens, 3);
+    assert_int_equal(load->attended, 129 + 130 + 131);
+    assert_int_equal(load->cached, 128);
+    assert_int_equal(load->answer_rows, 2);
+    assert_int_equal(load->answer_tokens, 3);
+    assert_int_equal(load->context, 1001 + 501);
+    struct step_load sum = simulator_engine_begin(&engines.engine, 0, false);
     assert_int_equal(sum.prompt_tokens, 3);
-    assert_int_equal(sum.rows, 2);
+    assert_int_equal(sum.answer_rows, 2);
     assert_int_equal(engines.engine.time.ns, 20000000 + 3 * 10000 + 2 * 100000);
     free(engines.memory);
 }
@@ -98,7 +98,7 @@ TEST(prompts_cost_nothing_while_the_fleet_settles) {
     open_engines(&engines);
     take(&engines, 0, &row, 1);
     take(&engines, 1, NULL, 0);
-    struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, true);
+    struct step_load sum = simulator_engine_begin(&engines.engine, 0, true);
     assert_int_equal(sum.prompt_tokens, 100); /* they are computed all the same */
     assert_int_equal(engines.engine.time.ns, 20000000);
     free(engines.memory);
