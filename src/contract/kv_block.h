@@ -7,7 +7,7 @@
  *                 groups of rows, each group padded to 4 KiB: [64 / tokens][width] elements
  *
  * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
- * from it. A model with only MLA has one group with one row per token: the normalized latent,
+ * from it, and only they translate it to struct kv_shape, its form in files and messages. A model with only MLA has one group with one row per token: the normalized latent,
  * followed by the shared key after RoPE. A main layer stores position p in row p % 64. An MTP layer
  * computes position i from token i + 1, so it stores the result at position i + 1. A block
  * therefore depends on no later token.
@@ -125,6 +125,30 @@ static inline uint32_t kv_block_rows(uint32_t token_count, uint32_t block) {
 
 /* ---- version 1 of header, files and wire: one group, one row per token ---- */
 
+struct kv_shape {
+    uint32_t element; /* enum kv_element */
+    uint32_t width, slice_count, mtp_count;
+};
+
+#define KV_SHAPE_NAME_BYTES 48
+
+static inline struct kv_shape kv_shape_of(const struct kv_format *format) {
+    return (struct kv_shape){format->groups[0].element, format->groups[0].width,
+                             format->slice_count, format->mtp_count};
+}
+
+/* The result is invalid if the shape is. */
+static inline struct kv_format kv_format_of(const struct kv_shape *shape) {
+    return (struct kv_format)KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count,
+                                           shape->mtp_count);
+}
+
+/* "bf16-576-62-1". Different valid shapes have different names. */
+void kv_block_shape_name(const struct kv_shape *shape, char name_out[KV_SHAPE_NAME_BYTES]);
+
+/* Parses the name of a valid shape. Returns false for all other texts. */
+bool kv_block_parse_shape_name(const char *name, struct kv_format *format_out);
+
 static inline bool kv_format_is_valid(const struct kv_format *format) {
     const struct kv_group *group = &format->groups[0];
     return format->group_count == 1 && group->tokens == 1 && group->element < KV_ELEMENT_COUNT &&
@@ -135,15 +159,24 @@ static inline bool kv_format_is_valid(const struct kv_format *format) {
 /* Sets all fields of the header except the checksums, which it marks as not valid. */
 static inline void kv_block_describe(struct kv_block_header *header, const struct kv_format *format,
                                      uint32_t token_count) {
+    const struct kv_shape shape = kv_shape_of(format);
     check(kv_format_is_valid(format));
     memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
     header->version = KV_BLOCK_VERSION;
-    header->element = format->groups[0].element;
+    header->element = shape.element;
     header->token_count = token_count;
-    header->width = format->groups[0].width;
-    header->slice_count = format->slice_count;
-    header->mtp_count = format->mtp_count;
+    header->width = shape.width;
+    header->slice_count = shape.slice_count;
+    header->mtp_count = shape.mtp_count;
     header->slice_bytes = kv_format_slice_bytes(format);
     header->checksum_valid = 0;
     header->reserved = 0;
+}
+
+/* True if the header describes a block of this format with token_count tokens. */
+static inline bool kv_block_is_described(const struct kv_block_header *header,
+                                         const struct kv_format *format, uint32_t token_count) {
+    struct kv_block_header expected;
+    kv_block_describe(&expected, format, token_count);
+    return memcmp(header, &expected, offsetof(struct kv_block_header, checksum_valid)) == 0;
 }

@@ -37,6 +37,32 @@ TEST(a_format_of_mla_alone_is_version_1) {
     assert_int_equal(header.checksum_valid, 0);
 }
 
+TEST(only_a_header_of_the_same_format_matches) {
+    const struct kv_format v3 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1);
+    struct kv_format other = v3;
+    struct kv_block_header header;
+    kv_block_describe(&header, &v3, 64);
+    assert_true(kv_block_is_described(&header, &v3, 64));
+    assert_false(kv_block_is_described(&header, &v3, 63));
+    other.mtp_count = 0;
+    assert_false(kv_block_is_described(&header, &other, 64));
+}
+
+TEST(names_of_shapes_are_read_back) {
+    const struct kv_format v3 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1);
+    const struct kv_shape shape = kv_shape_of(&v3);
+    struct kv_format read;
+    char name[KV_SHAPE_NAME_BYTES];
+    kv_block_shape_name(&shape, name);
+    assert_string_equal(name, "bf16-576-62-1");
+    assert_true(kv_block_parse_shape_name(name, &read));
+    assert_memory_equal(&read, &v3, sizeof v3);
+    assert_false(kv_block_parse_shape_name("bf16", &read));
+    assert_false(kv_block_parse_shape_name("bf-576-62-1", &read));
+    assert_false(
+        kv_block_parse_shape_name("bf16-576-62-63", &read)); /* more MTP slices than slices */
+}
+
 /* A latent row a token, a smaller key row a token, and a row for four tokens. */
 TEST(groups_follow_each_other_in_a_slice) {
     const struct kv_format format = {

@@ -46,7 +46,7 @@ static void take(struct transfer_ledger *ledger, const struct kv_wire_message *m
         struct kv_wire_hello ours = message->hello;
         struct error error;
         check(kv_transport_wire_agree(&ours, &message->hello, &error) == STATUS_OK);
-        ours.width++;
+        ours.shape.width++;
         check(kv_transport_wire_agree(&ours, &message->hello, &error) == STATUS_UNSUPPORTED);
         break;
     }

@@ -31,9 +31,7 @@ static void sidecar(const uint8_t *data, size_t size, bool sign) {
     memcpy(&segment, data, sizeof segment);
     if (sign) segment.checksum = checksum_of(&segment, offsetof(struct store_segment, checksum));
     if (!store_format_segment_valid(&segment)) return;
-    const struct store_shape *shape = &segment.shape;
-    const struct kv_format format =
-        KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count, shape->mtp_count);
+    const struct kv_format format = kv_format_of(&segment.shape);
     check(segment.slot_count > 0 && kv_format_block_bytes(&format) > STORE_PAGE_BYTES);
     check(store_format_slot_offset(kv_format_block_bytes(&format), segment.slot_count) < INT64_MAX);
     for (size_t at = sizeof segment; at + sizeof entry <= size; at += sizeof entry) {

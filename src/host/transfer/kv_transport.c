@@ -272,15 +272,11 @@ static enum status kv_transport_open_ledger(struct kv_transport *transport, stru
 }
 
 static void write_hello(struct kv_transport *transport) {
-    const struct kv_pages *pages = &transport->pages;
     struct kv_wire_hello *hello = &transport->hello;
     *hello = (struct kv_wire_hello){
         .version = KV_WIRE_VERSION,
         .block_version = KV_BLOCK_VERSION,
-        .element = pages->element,
-        .width = pages->width,
-        .slice_count = pages->format.slice_count,
-        .mtp_count = pages->format.mtp_count,
+        .shape = kv_shape_of(&transport->pages.format),
     };
     memcpy(hello->magic, KV_WIRE_MAGIC, sizeof hello->magic);
     memcpy(hello->model_id, transport->options.model_id, sizeof hello->model_id);

@@ -110,15 +110,15 @@ enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
             "KV peers must calculate alike, but the receiver's numerics are %.31s and "
             "the sender's %.31s; give both the same --activations, --expert-sum and --cpu-mask",
             ours->numerics_id, theirs->numerics_id);
-    if (ours->element != theirs->element)
-        return kv_transport_wire_differs(error, "KV element type", ours->element, theirs->element);
-    if (ours->width != theirs->width)
-        return kv_transport_wire_differs(error, "KV row width", ours->width, theirs->width);
-    if (ours->slice_count != theirs->slice_count)
-        return kv_transport_wire_differs(error, "number of KV slices", ours->slice_count,
-                                         theirs->slice_count);
-    if (ours->mtp_count != theirs->mtp_count)
-        return kv_transport_wire_differs(error, "number of MTP slices", ours->mtp_count,
-                                         theirs->mtp_count);
+    if (memcmp(&ours->shape, &theirs->shape, sizeof ours->shape) != 0) {
+        char our_name[KV_SHAPE_NAME_BYTES], their_name[KV_SHAPE_NAME_BYTES];
+        kv_block_shape_name(&ours->shape, our_name);
+        kv_block_shape_name(&theirs->shape, their_name);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "KV peers must run alike, but the receiver's KV blocks are %s and the "
+                         "sender's %s (element type, row width, slices, MTP slices); give both the "
+                         "same --activations",
+                         our_name, their_name);
+    }
     return STATUS_OK;
 }

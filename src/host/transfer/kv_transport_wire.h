@@ -34,7 +34,7 @@ struct kv_wire_hello {
     char magic[8]; /* KV_WIRE_MAGIC, no terminator */
     uint32_t version;
     uint32_t block_version; /* KV_BLOCK_VERSION */
-    uint32_t element, width, slice_count, mtp_count;
+    struct kv_shape shape;
     uint8_t model_id[32];
     char numerics_id[32]; /* zero-padded */
 };

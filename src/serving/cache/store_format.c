@@ -13,66 +13,32 @@ _Static_assert(MARK_AT % 8 == 0, "the mark is aligned");
 _Static_assert(sizeof(struct store_entry) == 88, "no padding that a checksum would miss");
 _Static_assert(sizeof(struct store_segment) == 48, "no padding that a checksum would miss");
 
-static const char *const element_names[KV_ELEMENT_COUNT] = {
-    [KV_ELEMENT_BF16] = "bf16", [KV_ELEMENT_F32] = "f32"};
-
-static struct store_shape shape_of(const struct kv_format *format) {
-    return (struct store_shape){format->groups[0].element, format->groups[0].width,
-                                format->slice_count, format->mtp_count};
-}
-
-static struct kv_format format_of(const struct store_shape *shape) {
-    return (struct kv_format)KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count,
-                                           shape->mtp_count);
-}
-
 void store_format_folder(const struct kv_format *format, char name_out[STORE_NAME_BYTES]) {
-    struct store_shape shape = shape_of(format);
+    const struct kv_shape shape = kv_shape_of(format);
+    char name[KV_SHAPE_NAME_BYTES];
     check(kv_format_is_valid(format));
-    format_text(name_out, STORE_NAME_BYTES, "v%d-%s-%u-%u-%u", STORE_VERSION,
-                element_names[shape.element], shape.width, shape.slice_count, shape.mtp_count);
-}
-
-/* Parses a number without leading zeros and the character after it. Returns false if there is
- * none. */
-static bool parse_number(const char **at, uint32_t *out) {
-    uint64_t value = 0;
-    const char *start = *at;
-    for (; **at >= '0' && **at <= '9' && value <= UINT32_MAX; ++*at)
-        value = value * 10 + (uint64_t)(**at - '0');
-    *out = (uint32_t)value;
-    return *at > start && value <= UINT32_MAX && !(*start == '0' && *at > start + 1);
+    kv_block_shape_name(&shape, name);
+    format_text(name_out, STORE_NAME_BYTES, "v%d-%s", STORE_VERSION, name);
 }
 
 bool store_format_parse_folder(const char *name, struct kv_format *format_out) {
-    char again[STORE_NAME_BYTES];
-    struct store_shape shape = {.element = KV_ELEMENT_COUNT};
-    for (uint32_t i = 0; i < KV_ELEMENT_COUNT; i++) {
-        format_text(again, sizeof again, "v%d-%s-", STORE_VERSION, element_names[i]);
-        if (strncmp(name, again, strlen(again)) == 0) shape.element = i;
-    }
-    if (shape.element == KV_ELEMENT_COUNT) return false;
-    const char *at = strchr(strchr(name, '-') + 1, '-') + 1;
-    if (!parse_number(&at, &shape.width) || *at++ != '-') return false;
-    if (!parse_number(&at, &shape.slice_count) || *at++ != '-') return false;
-    if (!parse_number(&at, &shape.mtp_count) || *at) return false;
-    struct kv_format format = format_of(&shape);
-    if (!kv_format_is_valid(&format)) return false;
-    *format_out = format;
-    return true;
+    char version[STORE_NAME_BYTES];
+    size_t count = format_text(version, sizeof version, "v%d-", STORE_VERSION);
+    return strncmp(name, version, count) == 0 &&
+           kv_block_parse_shape_name(name + count, format_out);
 }
 
 struct store_segment store_format_segment(const struct kv_format *format, uint64_t id,
                                           uint32_t slot_count) {
     struct store_segment segment = {
-        .version = STORE_VERSION, .slot_count = slot_count, .shape = shape_of(format), .id = id};
+        .version = STORE_VERSION, .slot_count = slot_count, .shape = kv_shape_of(format), .id = id};
     memcpy(segment.magic, STORE_SEGMENT_MAGIC, sizeof segment.magic);
     segment.checksum = checksum_of(&segment, offsetof(struct store_segment, checksum));
     return segment;
 }
 
 bool store_format_segment_valid(const struct store_segment *segment) {
-    struct kv_format format = format_of(&segment->shape);
+    struct kv_format format = kv_format_of(&segment->shape);
     return memcmp(segment->magic, STORE_SEGMENT_MAGIC, sizeof segment->magic) == 0 &&
            segment->checksum == checksum_of(segment, offsetof(struct store_segment, checksum)) &&
            segment->version == STORE_VERSION && kv_format_is_valid(&format) &&
@@ -110,7 +76,6 @@ enum store_flaw store_format_verify(const void *page, const struct kv_format *fo
                                     const struct block_key *key) {
     const struct kv_block_header *header = page;
     const struct store_mark *mark = store_format_mark(page);
-    struct store_shape shape = shape_of(format);
     static const char zeros[8];
     if (memcmp(mark->magic, zeros, 8) == 0 && memcmp(header->magic, zeros, 8) == 0)
         return STORE_EMPTY;
@@ -118,11 +83,8 @@ enum store_flaw store_format_verify(const void *page, const struct kv_format *fo
         memcmp(mark->magic, STORE_MARK_MAGIC, sizeof mark->magic) != 0 ||
         memcmp(header->magic, KV_BLOCK_MAGIC, sizeof header->magic) != 0)
         return STORE_TORN;
-    if (mark->version != STORE_VERSION || header->version != KV_BLOCK_VERSION ||
-        header->element != shape.element || header->width != shape.width ||
-        header->slice_count != shape.slice_count || header->mtp_count != shape.mtp_count ||
-        header->slice_bytes != kv_format_slice_bytes(format) ||
-        header->token_count != KV_BLOCK_TOKENS || !header->checksum_valid)
+    if (mark->version != STORE_VERSION || !header->checksum_valid ||
+        !kv_block_is_described(header, format, KV_BLOCK_TOKENS))
         return STORE_OTHER_KIND;
     return key && !block_key_equal(key, &mark->key) ? STORE_OTHER_KEY : STORE_SOUND;
 }

@@ -25,16 +25,11 @@
 #define STORE_MARK_MAGIC "FATHOMSB"
 #define STORE_NAME_BYTES 64
 
-struct store_shape {  /* shape of blocks in version 1: one group with a row per token */
-    uint32_t element; /* enum kv_element */
-    uint32_t width, slice_count, mtp_count;
-};
-
 struct store_segment {
     char magic[8]; /* STORE_SEGMENT_MAGIC */
     uint32_t version;
     uint32_t slot_count;
-    struct store_shape shape;
+    struct kv_shape shape;
     uint64_t id; /* also the name of the files, as 16 hexadecimal digits */
     uint64_t checksum;
 };

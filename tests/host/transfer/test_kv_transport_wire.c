@@ -66,7 +66,7 @@ TEST(texts_are_cleaned) {
 }
 
 TEST(a_difference_is_named) {
-    struct kv_wire_hello ours = {.version = 1, .block_version = 1, .width = 576}, theirs;
+    struct kv_wire_hello ours = {.version = 1, .block_version = 1, .shape.width = 576}, theirs;
     struct error error;
     assert_int_equal(kv_transport_wire_agree(&ours, &ours, NULL), STATUS_OK);
     const struct {
@@ -75,10 +75,10 @@ TEST(a_difference_is_named) {
     } fields[] = {
         {offsetof(struct kv_wire_hello, version), "protocol version"},
         {offsetof(struct kv_wire_hello, block_version), "KV block version"},
-        {offsetof(struct kv_wire_hello, element), "KV element type"},
-        {offsetof(struct kv_wire_hello, width), "KV row width"},
-        {offsetof(struct kv_wire_hello, slice_count), "number of KV slices"},
-        {offsetof(struct kv_wire_hello, mtp_count), "number of MTP slices"},
+        {offsetof(struct kv_wire_hello, shape.element), "sender's unknown-576-0-0"},
+        {offsetof(struct kv_wire_hello, shape.width), "are bf16-576-0-0 and the sender's bf16-513"},
+        {offsetof(struct kv_wire_hello, shape.slice_count), "sender's bf16-576-65-0"},
+        {offsetof(struct kv_wire_hello, shape.mtp_count), "sender's bf16-576-0-65"},
         {offsetof(struct kv_wire_hello, model_id), "different models"},
         {offsetof(struct kv_wire_hello, numerics_id), "numerics"},
     };

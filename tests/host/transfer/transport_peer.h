@@ -131,10 +131,7 @@ static inline struct kv_wire_hello greeting(const struct rank *rank) {
     struct kv_wire_hello hello = {
         .version = KV_WIRE_VERSION,
         .block_version = KV_BLOCK_VERSION,
-        .element = rank->pages.element,
-        .width = rank->pages.width,
-        .slice_count = rank->pages.format.slice_count,
-        .mtp_count = rank->pages.format.mtp_count,
+        .shape = kv_shape_of(&rank->pages.format),
         .numerics_id = "test-f32",
     };
     memcpy(hello.magic, KV_WIRE_MAGIC, sizeof hello.magic);
