@@ -363,13 +363,13 @@ static char *kv_row(const struct gpu_kv_layout *kv, const char *memory, const ui
 
 static void gpu_reference_latent(const void *arguments, void *native) {
     const struct gpu_latent *args = arguments;
-    struct shape shape = {.rope_dim = args->rope_dim, .rope_interleaved = args->interleaved};
     float *kv = gpu_reference_take_room(args->kv.width * sizeof *kv);
     uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(kv, args->kv_a + (size_t)row * args->stride, args->kv.width * sizeof *kv);
         arithmetic()->rmsnorm(kv, kv, args->weight, args->kv_rank, args->epsilon);
-        rope_rotate(&shape, args->angles + (size_t)args->positions[row] * args->rope_dim,
+        rope_rotate(args->rope_dim / 2, args->interleaved,
+                    args->angles + (size_t)args->positions[row] * args->rope_dim,
                     kv + args->kv_rank);
         store_plain(args->kv.is_bf16,
                     kv_row(&args->kv, args->memory, args->pages + args->first_page[row],
@@ -381,14 +381,14 @@ static void gpu_reference_latent(const void *arguments, void *native) {
 
 static void gpu_reference_queries(const void *arguments, void *native) {
     const struct gpu_queries *args = arguments;
-    struct shape shape = {.rope_dim = args->rope_dim, .rope_interleaved = args->interleaved};
     uint32_t dim = args->nope_dim + args->rope_dim;
     float *q = gpu_reference_take_room(args->heads * dim * sizeof *q);
     uint32_t rows = rows_there(args->live, 1, 0, args->rows);
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(q, args->q + (size_t)row * args->stride, args->heads * dim * sizeof *q);
         for (uint32_t head = 0; head < args->heads; head++)
-            rope_rotate(&shape, args->angles + (size_t)args->positions[row] * args->rope_dim,
+            rope_rotate(args->rope_dim / 2, args->interleaved,
+                        args->angles + (size_t)args->positions[row] * args->rope_dim,
                         q + head * dim + args->nope_dim);
         store_plain(args->is_bf16, (char *)args->to + (size_t)row * args->to_pitch, q,
                     args->heads * dim);

@@ -14,9 +14,8 @@ void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t
         }
 }
 
-void rope_rotate(const struct shape *shape, const float *angles, float *x) {
-    uint32_t pairs = shape->rope_dim / 2;
-    uint32_t step = shape->rope_interleaved ? 2 : 1, apart = shape->rope_interleaved ? 1 : pairs;
+void rope_rotate(uint32_t pairs, bool interleaved, const float *angles, float *x) {
+    uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
     for (uint32_t i = 0; i < pairs; i++) {
         float *a = x + i * step, *b = a + apart;
         float real = *a * angles[i] - *b * angles[pairs + i];

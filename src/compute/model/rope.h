@@ -14,5 +14,5 @@
 void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t count,
                   float *angles);
 
-/* Rotates a vector in place by one position's angles. */
-void rope_rotate(const struct shape *shape, const float *angles, float *x /* [rope_dim] */);
+/* Rotates a vector x[2 * pairs] in place by one position's angles. */
+void rope_rotate(uint32_t pairs, bool interleaved, const float *angles, float *x);

@@ -22,7 +22,7 @@ static void rotate(const struct shape *shape, uint32_t position, const float *fr
     rope_prepare(shape, &position, 1, angles);
     for (int i = 0; i < DIM; i++)
         to[i] = from[i];
-    rope_rotate(shape, angles, to);
+    rope_rotate(DIM / 2, shape->rope_interleaved, angles, to);
 }
 
 static float product(const float *a, const float *b) {
