@@ -153,7 +153,7 @@ static void gpu_layers_write_rows(const struct pass *pass) {
 void gpu_layers_attention_write_rows(const struct pass *pass) {
     struct gpu_state *state = pass->model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
-    enum input_kind kind = compute_kind_ue8m0(pass->model, attention->kv_a.type);
+    enum input_kind kind = compute_kind(pass->model, &attention->kv_a);
     struct gpu_rows input = input_of(pass);
     if (gpu_layers_is_empty(pass)) return;
     gpu_layers_normalize(pass, attention->norm, kind, NULL, NULL);
@@ -217,9 +217,8 @@ void gpu_layers_attention_begin(const struct pass *pass) {
     struct gpu_state *state = model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     const struct packed_matrix *down = model->shape->q_rank ? &attention->q_a : &attention->q;
-    enum input_kind kv_kind = compute_kind_ue8m0(model, attention->kv_a.type);
-    enum input_kind q_kind =
-        model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
+    enum input_kind kv_kind = compute_kind(model, &attention->kv_a);
+    enum input_kind q_kind = compute_kind(model, down);
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
     if (gpu_layers_is_left_out(pass)) return;
     gpu_layers_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
@@ -432,7 +431,7 @@ void gpu_layers_mlp_run(const struct pass *pass) {
 /* ---- layers with experts ---- */
 
 enum input_kind gpu_layers_routed_kind(const struct pass *pass) {
-    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
+    return compute_kind(pass->model, &pass->model->weights.expert.matrices.gate);
 }
 
 static bool gpu_layers_has_shared(const struct pass *pass) {
@@ -566,7 +565,7 @@ void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs
     struct gpu_state *state = model->gpu;
     const struct mlp_weights *expert = &model->weights.expert.matrices;
     enum input_kind kind = gpu_layers_routed_kind(pass);
-    enum input_kind intermediate_kind = compute_kind_ue8m0(model, expert->down.type);
+    enum input_kind intermediate_kind = compute_kind(model, &expert->down);
     const struct gpu_rows *intermediate = &state->expert_intermediate;
     size_t row = (size_t)pairs->base_row + pairs->first;
     multiply_pairs(pass, pairs, &expert->gate, &state->expert_input, kind, state->expert_gate,

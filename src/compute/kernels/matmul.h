@@ -50,6 +50,7 @@ static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
 struct packed_matrix {
     enum weight_type type;
     uint32_t rows, cols;
+    bool ue8m0;          /* scales of quantized inputs are powers of two */
     const void *data;    /* 64-byte aligned */
     const float *scales; /* of FP8; else NULL */
     size_t pitch;        /* on a device; 0: panels */

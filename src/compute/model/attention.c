@@ -18,27 +18,16 @@
 
 #include <string.h>
 
-static enum input_kind down_kind(const struct pass *pass, const struct packed_matrix *weights) {
-    return compute_kind_ue8m0(pass->model, weights->type);
-}
-
 static const struct packed_matrix *query_down(const struct pass *pass) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
 }
 
-/* q_proj has no ue8m0 scales: like q_b, it is a ColumnParallelLinear in DeepSeek's code. */
-static enum input_kind query_down_kind(const struct pass *pass) {
-    const struct packed_matrix *weights = query_down(pass);
-    if (pass->model->shape->q_rank) return down_kind(pass, weights);
-    return compute_kind(pass->model, weights);
-}
-
 static void project_down(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
-    enum input_kind q_kind = query_down_kind(pass);
-    enum input_kind kv_kind = down_kind(pass, &compute_weights(pass)->attention.kv_a);
+    enum input_kind q_kind = compute_kind(pass->model, query_down(pass));
+    enum input_kind kv_kind = compute_kind(pass->model, &compute_weights(pass)->attention.kv_a);
     struct linear_input q_input = linear_prepared(q_kind, &s->input, 0);
     struct linear_input kv_input =
         linear_prepared(kv_kind, kv_kind == q_kind ? &s->input : &s->input_shared, 0);
@@ -126,7 +115,8 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &compute_weights(pass)->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    token_loop_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
+    token_loop_normalize(pass, compute_weights(pass)->attention.norm,
+                         compute_kind(pass->model, kv_a), NULL);
     token_loop_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     token_loop_run(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
 }
@@ -141,7 +131,8 @@ void attention_begin(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
-    enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
+    enum input_kind q_kind = compute_kind(pass->model, query_down(pass)),
+                    kv_kind = compute_kind(pass->model, &attention->kv_a);
     token_loop_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
     pass_part(pass, PART_ATTENTION_NORM);
     project_down(pass);

@@ -14,13 +14,8 @@ static inline const struct layer_weights *compute_weights(const struct pass *pas
     return mtp ? &weights->mtp->block : &weights->layers[pass->layer];
 }
 
-/* The input format of a linear that never uses ue8m0 scales. */
+/* The input format of a linear. */
 static inline enum input_kind compute_kind(const struct model *model,
                                            const struct packed_matrix *weights) {
-    return linear_input_kind(model->activations, weights->type, false);
-}
-
-/* The same for q_a, kv_a and the routed experts, which use ue8m0 scales if the checkpoint does. */
-static inline enum input_kind compute_kind_ue8m0(const struct model *model, enum weight_type type) {
-    return linear_input_kind(model->activations, type, model->shape->activation_scale_ue8m0);
+    return linear_input_kind(model->activations, weights->type, weights->ue8m0);
 }

@@ -40,11 +40,11 @@ static bool experts_has_shared(const struct pass *pass) {
 }
 
 static enum input_kind routed_kind(const struct pass *pass) {
-    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
+    return compute_kind(pass->model, &pass->model->weights.expert.matrices.gate);
 }
 
 static enum input_kind intermediate_kind(const struct pass *pass) {
-    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.down.type);
+    return compute_kind(pass->model, &pass->model->weights.expert.matrices.down);
 }
 
 static void experts_route_each(void *context, uint32_t first, uint32_t count, uint32_t member) {

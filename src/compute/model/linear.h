@@ -6,9 +6,6 @@
  *   bf16     every linear's input is rounded to BF16; the router reads unrounded f32
  *   fp8      FP8 weights take inputs quantized in 1x128 groups; others as in bf16
  *   fp8-f32  FP8 weights take quantized inputs (kv_b never); everything else f32
- *
- * The power-of-two scales of scale_fmt "ue8m0" (V3.1) apply to q_a, kv_a and the routed experts
- * only: in DeepSeek-V3 inference/model.py only the plain Linear passes scale_fmt on.
  */
 #pragma once
 
@@ -44,8 +41,8 @@ struct input_buffer {
     uint32_t columns;    /* the widest input; also the stride */
 };
 
-/* The input format for a weight of `type` in this mode. `ue8m0`: the checkpoint uses ue8m0 scales,
- * and this linear is one of those that take them. */
+/* The input format for a weight of `type` in this mode. `ue8m0`: scales are powers of two
+ * (layout_is_ue8m0). */
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0);
 
 /* Prepares x in the format `kind` as row `row` of the buffer. */

@@ -219,9 +219,9 @@ static enum status model_open_parts(struct model *model, const struct model_opti
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
-    model->dispatch_form = model_form_of(linear_input_kind(model->activations,
-                                                           model->weights.expert.matrices.gate.type,
-                                                           model->shape->activation_scale_ue8m0));
+    const struct packed_matrix *gate = &model->weights.expert.matrices.gate;
+    model->dispatch_form =
+        model_form_of(linear_input_kind(model->activations, gate->type, gate->ue8m0));
     model->combine_form = model->rounds_bf16 ? ROW_BF16 : ROW_F32;
     model->dispatch_bytes =
         (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);

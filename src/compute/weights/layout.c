@@ -237,6 +237,12 @@ enum status layout_for_each(const struct shape *shape, layout_visit *visit, void
     return walk.status;
 }
 
+bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name) {
+    return shape->activation_scale_ue8m0 &&
+           (name == NAME_Q_A || name == NAME_KV_A ||
+            tables[shape->architecture][name].kind == LAYOUT_EXPERT);
+}
+
 bool layout_is_expert(const char *name) {
     return strstr(name, EXPERT_INFIX) != NULL;
 }

@@ -88,6 +88,11 @@ enum status layout_for_each(const struct shape *shape, layout_visit *visit, void
 void layout_write_name(const struct shape *shape, enum tensor_name name, uint32_t layer,
                        uint32_t expert, char out[LAYOUT_NAME_BYTES]);
 
+/* True for linears that take quantized inputs with power-of-two scales, if the checkpoint's
+ * scale_fmt is "ue8m0" (V3.1). In DeepSeek-V3 inference/model.py only the plain Linear passes
+ * scale_fmt on. */
+bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name);
+
 /* True if the name is that of a routed expert's tensor, or of its scale. */
 bool layout_is_expert(const char *name);
 

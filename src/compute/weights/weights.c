@@ -111,10 +111,13 @@ static struct packed_matrix place_matrix(struct builder *builder, enum weight_ty
     return matrix;
 }
 
-static struct packed_matrix put_matrix(struct builder *builder, const struct tensor *tensor) {
+static struct packed_matrix put_matrix(struct builder *builder, enum tensor_name name,
+                                       uint32_t layer) {
+    const struct tensor *tensor = layer_tensor(builder, name, layer);
     if (!tensor) return (struct packed_matrix){0};
     struct packed_matrix matrix = place_matrix(
         builder, pack_type(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+    matrix.ue8m0 = layout_is_ue8m0(builder->shape, name);
     fill_matrix(builder, &matrix, tensor);
     return matrix;
 }
@@ -162,9 +165,9 @@ static struct packed_matrix put_rows(struct builder *builder, const struct tenso
 /* `gate` is the first of an MLP's three names. */
 static struct mlp_weights put_mlp(struct builder *builder, enum tensor_name gate, uint32_t layer) {
     return (struct mlp_weights){
-        .gate = put_matrix(builder, layer_tensor(builder, gate, layer)),
-        .up = put_matrix(builder, layer_tensor(builder, gate + 1, layer)),
-        .down = put_matrix(builder, layer_tensor(builder, gate + 2, layer)),
+        .gate = put_matrix(builder, gate, layer),
+        .up = put_matrix(builder, gate + 1, layer),
+        .down = put_matrix(builder, gate + 2, layer),
     };
 }
 
@@ -204,19 +207,19 @@ static void weights_put_attention(struct builder *builder, uint32_t layer,
     const struct shape *shape = builder->shape;
     attention->norm = put_floats(builder, layer_tensor(builder, NAME_ATTENTION_NORM, layer));
     if (shape->q_rank) {
-        attention->q_a = put_matrix(builder, layer_tensor(builder, NAME_Q_A, layer));
+        attention->q_a = put_matrix(builder, NAME_Q_A, layer);
         attention->q_a_norm = put_floats(builder, layer_tensor(builder, NAME_Q_A_NORM, layer));
-        attention->q_b = put_matrix(builder, layer_tensor(builder, NAME_Q_B, layer));
+        attention->q_b = put_matrix(builder, NAME_Q_B, layer);
     } else {
-        attention->q = put_matrix(builder, layer_tensor(builder, NAME_Q, layer));
+        attention->q = put_matrix(builder, NAME_Q, layer);
     }
-    attention->kv_a = put_matrix(builder, layer_tensor(builder, NAME_KV_A, layer));
+    attention->kv_a = put_matrix(builder, NAME_KV_A, layer);
     attention->kv_a_norm = put_floats(builder, layer_tensor(builder, NAME_KV_A_NORM, layer));
     const struct tensor *kv_b = layer_tensor(builder, NAME_KV_B, layer);
-    attention->kv_b = put_matrix(builder, kv_b);
+    attention->kv_b = put_matrix(builder, NAME_KV_B, layer);
     if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
         attention->kv_b_bf16 = put_bf16(builder, kv_b);
-    attention->o = put_matrix(builder, layer_tensor(builder, NAME_O, layer));
+    attention->o = put_matrix(builder, NAME_O, layer);
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;
     builder->absorbed += 2 * shape->heads;
@@ -235,9 +238,11 @@ static void learn_types(struct builder *builder, uint32_t layer) {
             if (!tensor) return;
             struct packed_matrix *matrix = matrices[part];
             if (!layout->filled)
-                *matrix = (struct packed_matrix){.type = pack_type(tensor),
-                                                 .rows = (uint32_t)tensor->shape[0],
-                                                 .cols = (uint32_t)tensor->shape[1]};
+                *matrix = (struct packed_matrix){
+                    .type = pack_type(tensor),
+                    .rows = (uint32_t)tensor->shape[0],
+                    .cols = (uint32_t)tensor->shape[1],
+                    .ue8m0 = layout_is_ue8m0(builder->shape, NAME_EXPERT_GATE + part)};
             else if (matrix->type != pack_type(tensor))
                 matrix->type = WEIGHT_F32;
         }
@@ -296,7 +301,7 @@ static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint3
         weights->dense = put_mlp(builder, NAME_DENSE_GATE, layer);
         return first_slot;
     }
-    weights->router = put_matrix(builder, layer_tensor(builder, NAME_ROUTER, layer));
+    weights->router = put_matrix(builder, NAME_ROUTER, layer);
     if (shape->method == ROUTER_NOAUX_TC)
         weights->router_bias = put_floats(builder, layer_tensor(builder, NAME_ROUTER_BIAS, layer));
     if (shape->shared_experts) weights->shared = put_mlp(builder, NAME_SHARED_GATE, layer);
@@ -412,7 +417,7 @@ static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_wei
         put_floats(builder, layer_tensor(builder, NAME_MTP_EMBEDDING_NORM, layer));
     mtp->hidden_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HIDDEN_NORM, layer));
     mtp->head_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HEAD_NORM, layer));
-    mtp->projection = put_matrix(builder, layer_tensor(builder, NAME_MTP_PROJECTION, layer));
+    mtp->projection = put_matrix(builder, NAME_MTP_PROJECTION, layer);
 }
 
 static void weights_walk(struct builder *builder) {
@@ -427,10 +432,10 @@ static void weights_walk(struct builder *builder) {
     if (weights->mtp) put_mtp(builder, slot, weights->mtp);
     weights->mtp_bytes = builder->used - before;
     weights->final_norm = put_floats(builder, layer_tensor(builder, NAME_FINAL_NORM, LAYOUT_NONE));
-    weights->head = put_matrix(builder, layer_tensor(builder, NAME_HEAD, LAYOUT_NONE));
+    weights->head = put_matrix(builder, NAME_HEAD, LAYOUT_NONE);
     weights->embedding = layer_tensor(builder, NAME_EMBEDDING, LAYOUT_NONE);
     if (weights->embedding && builder->options->device)
-        weights->embedding_rows = put_matrix(builder, weights->embedding);
+        weights->embedding_rows = put_matrix(builder, NAME_EMBEDDING, LAYOUT_NONE);
     else if (weights->embedding)
         weights_add_job(builder, &(struct pack_job){.form = PACK_SCAN,
                                                     .type = pack_type(weights->embedding),

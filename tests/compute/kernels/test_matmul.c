@@ -42,7 +42,8 @@ TEST(every_fp8_code_is_exact) {
     _Alignas(64) uint8_t packed[256];
     matmul_pack(WEIGHT_FP8, codes, 256, 1, 0, 256, packed);
     float scales[2] = {1, 1}, x[3] = {1, -0.5f, 0x1p100f};
-    struct packed_matrix weights = {WEIGHT_FP8, 256, 1, packed, scales, 0};
+    struct packed_matrix weights = {
+        .type = WEIGHT_FP8, .rows = 256, .cols = 1, .data = packed, .scales = scales};
     for (uint32_t l = 0; l < level_count; l++)
         for (int form = 0; form < 2; form++) {
             float y[3 * 256];

@@ -109,7 +109,8 @@ static void check_linear(const struct kernels *level, const struct tree *one, bo
     uint8_t *codes = codes_of(one, "w_bytes");
     void *packed = aligned_alloc(64, packed_data_bytes(WEIGHT_FP8, n, k));
     matmul_pack(WEIGHT_FP8, codes, n, k, 0, n, packed);
-    struct packed_matrix weights = {WEIGHT_FP8, n, k, packed, scales, 0};
+    struct packed_matrix weights = {
+        .type = WEIGHT_FP8, .rows = n, .cols = k, .data = packed, .scales = scales};
     float *y = arena_take(&arena, (size_t)m * padded * sizeof *y), x_scales[16];
     struct matmul job = {
         .weights = &weights, .x = x, .x_stride = k, .y = y, .y_stride = padded, .m = m};

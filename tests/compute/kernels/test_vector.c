@@ -358,7 +358,8 @@ TEST(a_panel_is_rounded_as_in_plain_c) {
                 if (types[t] == WEIGHT_BF16) ((uint16_t *)data)[i] = bf16_from_float(values[i]);
                 if (types[t] == WEIGHT_F32) ((float *)data)[i] = values[i];
             }
-            struct packed_matrix weights = {types[t], ROWS, COLS, data, scales, 0};
+            struct packed_matrix weights = {
+                .type = types[t], .rows = ROWS, .cols = COLS, .data = data, .scales = scales};
             for (uint32_t panel = 0; panel < packed_panels(ROWS); panel++) {
                 uint16_t pairs[COLS * MATMUL_PANEL], expected[COLS * MATMUL_PANEL];
                 levels[l].bf16_panel(pairs, &weights, panel);
