@@ -205,7 +205,8 @@ static void layer_run_fill_pages(struct layer_run *run) {
             state = state * 1664525u + 1013904223u;
             row[i] = (float)(state >> 8) * 0x1p-23f - 1;
         }
-        kv_pages_write(pages, run->kernels, first, token, 0, row, width);
+        kv_pages_write(pages, run->kernels, KV_GROUP_MLA,
+                       kv_pages_row(pages, 0, 0, KV_GROUP_MLA, token), row);
     }
     for (uint32_t page = 0; page < pages->page_count; page++) {
         if (page) memcpy(kv_pages_slice(pages, page, 0), first, pages->slice_bytes);

@@ -396,10 +396,11 @@ static void compute_gpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out
 static void compute_gpu_clear_row(const struct model *model, struct page_id page, uint32_t slice,
                                   uint32_t row) {
     const struct kv_pages *kv = &model->kv;
-    device_fill(model->device, main_stream(model),
-                kv->on_device + page.index * kv->page_bytes +
-                    kv_format_slice_offset(&kv->format, slice) + row * kv->row_bytes,
-                0, kv->row_bytes);
+    for (uint32_t group = 0; group < kv->format.group_count; group++) {
+        char *host = kv_pages_row(kv, page.index, slice, group, row);
+        device_fill(model->device, main_stream(model), kv->on_device + (host - kv->memory), 0,
+                    kv_group_row_bytes(&kv->format.groups[group]));
+    }
 }
 
 /* ---- stages of a layer with experts: for one rank or several ---- */

@@ -49,15 +49,14 @@ static void attention_write_row(const struct pass *pass, uint32_t token) {
     const struct shape *shape = model->shape;
     const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
     uint32_t index = pass->batch->positions[token] + run->kv_shift;
-    void *slice =
-        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer);
+    void *row = kv_pages_row(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer,
+                             KV_GROUP_MLA, index % KV_BLOCK_TOKENS);
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
     model->kernels->rmsnorm(kv, kv, compute_weights(pass)->attention.kv_a_norm, shape->kv_rank,
                             shape->rms_epsilon);
     rope_rotate(shape->rope_dim / 2, shape->rope_interleaved,
                 s->angles + (size_t)token * shape->rope_dim, kv + shape->kv_rank);
-    kv_pages_write(&model->kv, model->kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
-                   shape_kv_width(shape));
+    kv_pages_write(&model->kv, model->kernels, KV_GROUP_MLA, row, kv);
 }
 
 /* Writes KV rows, and normalizes the queries' latents for q_b. */

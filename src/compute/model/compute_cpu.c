@@ -236,8 +236,7 @@ static void compute_cpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out
 
 static void compute_cpu_clear_row(const struct model *model, struct page_id page, uint32_t slice,
                                   uint32_t row) {
-    char *rows = kv_pages_slice(&model->kv, page.index, slice);
-    memset(rows + row * model->kv.row_bytes, 0, model->kv.row_bytes);
+    kv_pages_clear_row(&model->kv, page.index, slice, row);
 }
 
 static void compute_cpu_report(struct model *model, uint64_t step, uint32_t slices) {

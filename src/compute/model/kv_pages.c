@@ -18,7 +18,7 @@ struct kv_format kv_pages_format(const struct shape *shape, enum activations act
 
 enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format, uint64_t bytes,
                           struct error *error) {
-    const struct kv_group *mla = &format->groups[0];
+    const struct kv_group *mla = &format->groups[KV_GROUP_MLA];
     size_t page_bytes = kv_format_block_bytes(format);
     uint64_t count = bytes / page_bytes;
     if (count == 0)
@@ -122,11 +122,18 @@ void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count) 
     kv_block_describe(kv_pages_header(pages, page), &pages->format, token_count);
 }
 
-void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, void *slice,
-                    uint32_t row, uint32_t column, const float *values, uint32_t count) {
-    char *to = (char *)slice + row * pages->row_bytes + column * kv_element_bytes(pages->element);
-    if (pages->element == KV_ELEMENT_F32)
-        memcpy(to, values, count * sizeof *values);
+void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, uint32_t index,
+                    void *row, const float *values) {
+    const struct kv_group *group = &pages->format.groups[index];
+    if (group->element == KV_ELEMENT_F32)
+        memcpy(row, values, group->width * sizeof *values);
     else
-        kernels->bf16_from_float((uint16_t *)(void *)to, values, count);
+        kernels->bf16_from_float(row, values, group->width);
+}
+
+void kv_pages_clear_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,
+                        uint32_t token) {
+    for (uint32_t group = 0; group < pages->format.group_count; group++)
+        memset(kv_pages_row(pages, page, slice, group, token), 0,
+               kv_group_row_bytes(&pages->format.groups[group]));
 }

@@ -15,13 +15,15 @@
 #include "compute/weights/shape.h"
 #include "contract/kv_block.h"
 
+#define KV_GROUP_MLA 0 /* index of the group with MLA's rows */
+
 struct kv_pages {
     char *memory;
     size_t mapped_bytes;
     uint32_t page_count;
     struct kv_format format;
     size_t page_bytes, slice_bytes; /* given by the format */
-    size_t row_bytes;               /* these three are of group 0, MLA's rows */
+    size_t row_bytes;               /* these three are of MLA's rows */
     uint32_t width;
     enum kv_element element;
     char *on_device; /* [page_count][page_bytes]; NULL: the CPU computes */
@@ -56,9 +58,21 @@ static inline struct kv_block_header *kv_pages_header(const struct kv_pages *pag
     return (struct kv_block_header *)(void *)(pages->memory + (size_t)page * pages->page_bytes);
 }
 
+/* The row of a group that has token `token` of the page. */
+static inline void *kv_pages_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,
+                                 uint32_t group, uint32_t token) {
+    return (char *)kv_pages_slice(pages, page, slice) +
+           kv_format_group_offset(&pages->format, group) +
+           kv_group_rows_bytes(&pages->format.groups[group], token);
+}
+
 /* Writes the page's header: rows 0..token_count-1 are valid from now on. */
 void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count);
 
-/* Stores a row: the first `count` floats of `row` at column `column`. */
-void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, void *slice,
-                    uint32_t row, uint32_t column, const float *values, uint32_t count);
+/* Stores the values of a whole row of a group at `row`. */
+void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, uint32_t group,
+                    void *row, const float *values);
+
+/* Zeroes a token's rows in a slice, in all groups. */
+void kv_pages_clear_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,
+                        uint32_t token);

@@ -66,7 +66,8 @@ TEST(a_span_is_what_a_run_may_see_of_a_block) {
     assert_int_equal(second.start, KV_BLOCK_TOKENS);
     assert_int_equal(second.count, 100 - KV_BLOCK_TOKENS);
     float written[WIDTH] = {1, 2, 3, 4, 5, 6, 7, 8}, rows[36 * WIDTH];
-    kv_pages_write(&model.kv, plain(), kv_pages_slice(&model.kv, 1, 1), 35, 0, written, WIDTH);
+    kv_pages_write(&model.kv, plain(), KV_GROUP_MLA,
+                   kv_pages_row(&model.kv, 1, 1, KV_GROUP_MLA, 35), written);
     attention_core_load(&model, &second, rows);
     assert_memory_equal(rows + 35 * WIDTH, written, sizeof written);
     kv_pages_close(&model.kv);

@@ -28,7 +28,6 @@ static float value_of(uint32_t page, uint32_t slice, uint32_t row, uint32_t colu
     return (float)(page * 1000 + slice * 100 + row + column) / 4; /* BF16 may round it */
 }
 
-/* A row's columns are written in two parts, as its latent and its key are. */
 TEST(every_row_keeps_what_was_written_to_it) {
     for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
         struct kv_pages pages = open_pages((enum kv_element)element);
@@ -37,17 +36,16 @@ TEST(every_row_keeps_what_was_written_to_it) {
             bool look = i >= PAGES * SLICES * KV_BLOCK_TOKENS; /* when all are written */
             uint32_t at = i % (PAGES * SLICES * KV_BLOCK_TOKENS), row = at % KV_BLOCK_TOKENS;
             uint32_t slice = at / KV_BLOCK_TOKENS % SLICES, page = at / KV_BLOCK_TOKENS / SLICES;
-            char *place = kv_pages_slice(&pages, page, slice);
+            char *place = kv_pages_row(&pages, page, slice, KV_GROUP_MLA, row);
             for (uint32_t c = 0; c < WIDTH; c++)
                 row_values[c] = value_of(page, slice, row, c);
             if (!look) {
-                kv_pages_write(&pages, plain(), place, row, 0, row_values, 20);
-                kv_pages_write(&pages, plain(), place, row, 20, row_values + 20, WIDTH - 20);
+                kv_pages_write(&pages, plain(), KV_GROUP_MLA, place, row_values);
                 continue;
             }
             plain()->round_bf16(rounded, row_values, WIDTH);
             for (uint32_t c = 0; c < WIDTH; c++) {
-                const char *found = place + row * pages.row_bytes + c * pages.row_bytes / WIDTH;
+                const char *found = place + c * pages.row_bytes / WIDTH;
                 float value;
                 if (element == KV_ELEMENT_F32)
                     memcpy(&value, found, sizeof value);
@@ -58,6 +56,27 @@ TEST(every_row_keeps_what_was_written_to_it) {
         }
         kv_pages_close(&pages);
     }
+}
+
+TEST(a_cleared_row_is_zero_in_all_groups) {
+    const struct kv_format format = {
+        .slice_count = 2,
+        .group_count = 2,
+        .groups = {{KV_ELEMENT_BF16, WIDTH, 1}, {KV_ELEMENT_F32, 8, 1}}};
+    struct kv_pages pages;
+    assert_int_equal(kv_pages_open(&pages, &format, kv_format_block_bytes(&format), NULL),
+                     STATUS_OK);
+    char *slice = kv_pages_slice(&pages, 0, 1);
+    size_t zeros = 0;
+    memset(slice, 1, pages.slice_bytes);
+    kv_pages_clear_row(&pages, 0, 1, 5);
+    for (size_t i = 0; i < pages.slice_bytes; i++)
+        zeros += slice[i] == 0;
+    assert_int_equal(zeros, 2 * WIDTH + 4 * 8);
+    char *second = kv_pages_row(&pages, 0, 1, 1, 5);
+    assert_ptr_equal(second, slice + kv_format_group_offset(&format, 1) + 5 * 4 * 8);
+    assert_true(slice[5 * 2 * WIDTH] == 0 && second[0] == 0 && second[-1] == 1);
+    kv_pages_close(&pages);
 }
 
 TEST(a_header_says_how_many_rows_are_valid) {
