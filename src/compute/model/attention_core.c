@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/number.h"
+
 struct kv_span attention_core_span(const struct pass *pass, const struct run *run, uint32_t block,
                                    uint32_t end) {
     uint32_t start = block * KV_BLOCK_TOKENS;
@@ -21,9 +23,26 @@ uint32_t attention_core_blocks(const struct model *model) {
     return model->bf16_attention ? model->kernels->core_blocks : 1;
 }
 
-void attention_core_chunk(const struct pass *pass, const struct run *run, uint32_t block,
-                          uint32_t end, struct core_chunk *chunk) {
+/* The KV index of a token of the run. */
+static uint32_t attention_core_index_of(const struct run *run, uint32_t token) {
+    return run->first_position + (token - run->first) + run->kv_shift;
+}
+
+struct core_walk attention_core_begin(const struct pass *pass, const struct run *run,
+                                      uint32_t first, uint32_t last) {
+    return (struct core_walk){.pass = pass,
+                              .run = run,
+                              .first = first,
+                              .last = last,
+                              .end = attention_core_index_of(run, last),
+                              .next_token = last};
+}
+
+static void take_chunk(const struct core_walk *walk, struct core_chunk *chunk) {
+    const struct pass *pass = walk->pass;
+    const struct run *run = walk->run;
     const struct model *model = pass->model;
+    uint32_t block = walk->block, end = walk->end;
     const uint32_t most = attention_core_blocks(model);
     const uint32_t blocks = (uint32_t)divide_up(end, KV_BLOCK_TOKENS);
     uint32_t last = block / most * most + most;
@@ -43,6 +62,34 @@ void attention_core_chunk(const struct pass *pass, const struct run *run, uint32
     for (uint32_t i = 0; ahead && i < most; i++)
         chunk->ahead[i] = kv_pages_slice(
             &model->kv, run->pages[block + (i < ahead ? i : ahead - 1)].index, pass->layer);
+}
+
+bool attention_core_next_chunk(struct core_walk *walk) {
+    struct core_chunk *chunk = &walk->chunk;
+    chunk->is_first = !chunk->rows;
+    do {
+        if (walk->block * KV_BLOCK_TOKENS >= walk->end) return false;
+        take_chunk(walk, chunk);
+        walk->block += chunk->count;
+    } while (!chunk->rows);
+    return true;
+}
+
+bool attention_core_next(struct core_walk *walk, float *rows) {
+    const struct core_chunk *chunk = &walk->chunk;
+    for (;;) {
+        while (walk->next_token < walk->last) {
+            walk->token = walk->next_token++;
+            uint32_t index = attention_core_index_of(walk->run, walk->token);
+            if (index < chunk->spans[0].start) continue;
+            walk->seen = min_u32(index - chunk->spans[0].start + 1, chunk->rows);
+            return true;
+        }
+        if (!attention_core_next_chunk(walk)) return false;
+        if (!walk->pass->model->bf16_attention)
+            attention_core_load(walk->pass->model, &chunk->spans[0], rows);
+        walk->next_token = walk->first;
+    }
 }
 
 void attention_core_load(const struct model *model, const struct kv_span *span, float *rows) {

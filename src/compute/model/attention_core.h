@@ -21,7 +21,7 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
 struct core_chunk {
     struct kv_span spans[CORE_BLOCKS_MAX];
     uint32_t count, rows; /* spans, and rows of all of them */
-    bool is_first;        /* set by the caller: no chunk of this run came before */
+    bool is_first;        /* no chunk with rows came before it */
     /* BF16: the start of each span's rows. Room for at least as many pages of the next chunk. */
     const uint16_t *pieces[CORE_BLOCKS_MAX];
     const uint16_t *ahead[CORE_BLOCKS_MAX];
@@ -30,11 +30,28 @@ struct core_chunk {
 
 /* The most blocks of a chunk. */
 uint32_t attention_core_blocks(const struct model *model);
-/* The chunk that begins with `block` and ends before the next multiple of attention_core_blocks, so
- * that chunk borders depend on positions alone. If no token attends to the first rows of a block,
- * that block is a chunk of its own. All other spans are contiguous. `end` as above. */
-void attention_core_chunk(const struct pass *pass, const struct run *run, uint32_t block,
-                          uint32_t end, struct core_chunk *chunk);
+
+/* A walk over the chunks that the tokens [first, last) of a run attend to. A chunk ends before the
+ * next multiple of attention_core_blocks, so that chunk borders depend on positions alone. If no
+ * token attends to the first rows of a block, that block is a chunk of its own. All other spans are
+ * contiguous. */
+struct core_walk {
+    const struct pass *pass;
+    const struct run *run;
+    uint32_t first, last; /* indices in the batch */
+    uint32_t block, end;  /* the next block, and one past the last KV index */
+    struct core_chunk chunk;
+    uint32_t next_token;  /* the next token for the chunk */
+    uint32_t token, seen; /* a token, and the number of the chunk's rows that it attends to */
+};
+struct core_walk attention_core_begin(const struct pass *pass, const struct run *run,
+                                      uint32_t first, uint32_t last);
+/* Goes to the next chunk with rows. Returns false if there is none. */
+bool attention_core_next_chunk(struct core_walk *walk);
+/* Goes to the next token that attends to the chunk, or else to the next chunk and its first such
+ * token. Without products of BF16 values it loads each chunk's rows as floats. Returns false at the
+ * end. */
+bool attention_core_next(struct core_walk *walk, float *rows /* [KV_BLOCK_TOKENS][kv_width] */);
 
 /* The span's rows as floats. */
 void attention_core_load(const struct model *model, const struct kv_span *span,

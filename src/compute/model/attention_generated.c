@@ -284,30 +284,17 @@ static void attention_generated_finish_heads(const struct tile *tile, uint32_t t
 static void attention_generated_attend_run(const struct tile *tile, const struct run *run,
                                            uint32_t first_head, uint32_t heads,
                                            struct attention_scratch *room) {
-    const struct pass *pass = tile->pass;
-    const struct model *model = pass->model;
     uint32_t tile_end = tile->first + tile->count, run_end = run->first + run->token_count;
     uint32_t first = run->first > tile->first ? run->first : tile->first;
     uint32_t last = run_end < tile_end ? run_end : tile_end;
-    uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
     uint32_t turned = UINT32_MAX; /* the token with its queries in room->queries */
     for (uint32_t token = first; token < last; token++)
         attention_generated_begin_heads(tile, token, first_head, heads);
-    struct core_chunk chunk = {.is_first = true};
-    for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
-        attention_core_chunk(pass, run, block, end, &chunk);
-        if (!chunk.rows) continue;
-        if (!model->bf16_attention) attention_core_load(model, &chunk.spans[0], room->rows);
-        for (uint32_t token = first; token < last; token++) {
-            uint32_t index = pass->batch->positions[token] + run->kv_shift;
-            if (index < chunk.spans[0].start) continue;
-            uint32_t seen = index - chunk.spans[0].start + 1;
-            if (token != turned) turn_queries(tile, token, first_head, heads, room);
-            turned = token;
-            attend_token(tile, token, first_head, heads, &chunk,
-                         seen < chunk.rows ? seen : chunk.rows, room);
-        }
-        chunk.is_first = false;
+    struct core_walk walk = attention_core_begin(tile->pass, run, first, last);
+    while (attention_core_next(&walk, room->rows)) {
+        if (walk.token != turned) turn_queries(tile, walk.token, first_head, heads, room);
+        turned = walk.token;
+        attend_token(tile, walk.token, first_head, heads, &walk.chunk, walk.seen, room);
     }
     for (uint32_t token = first; token < last; token++)
         attention_generated_finish_heads(tile, token, first_head, heads);

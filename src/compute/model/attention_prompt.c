@@ -355,20 +355,17 @@ static void attention_prompt_attend_items(void *context, uint32_t first, uint32_
     for (uint32_t item = first; item < first + count; item++) {
         const struct run *run = &pass->batch->runs[item / group_count(pass)];
         struct group group = group_at(pass, item % group_count(pass));
-        uint32_t end = run->first_position + run->token_count + run->kv_shift;
         bool by_pages = expands_pages(pass->model, &group);
-        struct core_chunk chunk = {.is_first = true};
+        struct core_walk walk =
+            attention_core_begin(pass, run, run->first, run->first + run->token_count);
         attention_prompt_begin_heads(pass, run, &group, room);
         if (by_pages) round_kv_b(pass->model, &group, room);
-        for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
-            attention_core_chunk(pass, run, block, end, &chunk);
-            if (!chunk.rows) continue;
+        while (attention_core_next_chunk(&walk)) {
             if (by_pages)
-                expand_pages(pass, &group, &chunk, room);
+                expand_pages(pass, &group, &walk.chunk, room);
             else
-                expand_rows(pass, &group, &chunk, room);
-            attend_chunk(pass, run, &group, &chunk, room);
-            chunk.is_first = false;
+                expand_rows(pass, &group, &walk.chunk, room);
+            attend_chunk(pass, run, &group, &walk.chunk, room);
         }
         attention_prompt_finish_heads(pass, run, &group, room);
     }

@@ -72,3 +72,30 @@ TEST(a_span_is_what_a_run_may_see_of_a_block) {
     assert_memory_equal(rows + 35 * WIDTH, written, sizeof written);
     kv_pages_close(&model.kv);
 }
+
+/* Tokens of positions 62 to 66, of which the last three are in the second block. */
+TEST(a_walk_gives_each_token_the_rows_up_to_its_own) {
+    struct model model = {.kernels = plain()};
+    const struct page_id pages[] = {{3}, {1}};
+    struct error error;
+    enum { WIDTH = 8 };
+    const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, WIDTH, 2, 0);
+    static float rows[KV_BLOCK_TOKENS * WIDTH];
+    assert_int_equal(kv_pages_open(&model.kv, &format, 1 << 20, &error), STATUS_OK);
+    const struct pass pass = {.model = &model, .layer = 1};
+    const struct run run = {.first = 10, .token_count = 5, .first_position = 62, .pages = pages};
+    const struct {
+        uint32_t token, start, seen;
+    } steps[] = {{10, 0, 63}, {11, 0, 64}, {12, 0, 64}, {13, 0, 64},
+                 {14, 0, 64}, {12, 64, 1}, {13, 64, 2}, {14, 64, 3}};
+    struct core_walk walk = attention_core_begin(&pass, &run, 10, 15);
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+        assert_true(attention_core_next(&walk, rows));
+        assert_int_equal(walk.token, steps[i].token);
+        assert_int_equal(walk.chunk.spans[0].start, steps[i].start);
+        assert_int_equal(walk.seen, steps[i].seen);
+        assert_int_equal(walk.chunk.is_first, steps[i].start == 0);
+    }
+    assert_false(attention_core_next(&walk, rows));
+    kv_pages_close(&model.kv);
+}
