@@ -367,7 +367,7 @@ static enum status bench_cache_prepare(struct cache_bench *bench, struct error *
     bench->format = (struct kv_format)KV_FORMAT_MLA(KV_ELEMENT_BF16, (uint32_t)values->width,
                                                     (uint32_t)values->layers, 0);
     bench->block_bytes = kv_format_block_bytes(&bench->format);
-    kv_store_transfers(&bench->format, &bench->read_bytes, &bench->write_bytes);
+    kv_store_transfers(values->dir, &bench->format, &bench->read_bytes, &bench->write_bytes);
     bench->blocks = (uint32_t)(values->size / bench->block_bytes);
     format_text(bench->directory, sizeof bench->directory, "%.300s/fathom-bench-cache-%d",
                 values->dir, (int)getpid());

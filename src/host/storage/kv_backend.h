@@ -41,7 +41,6 @@ struct kv_backend_options {
     struct kv_format format;
     uint64_t bytes_max;     /* limit of the whole storage; determines the size of segments */
     uint64_t segment_bytes; /* 0: a default */
-    uint32_t depth;         /* limit of transfers in progress */
     int event;              /* eventfd that is written when transfers end */
     enum kv_io_kind io;
     const struct kv_io_faults *faults; /* tests; may be NULL */
@@ -103,6 +102,9 @@ struct kv_check_listener {
 
 /* One thread calls an open backend. `list`, `drop` and `retire` may block; transfers do not. */
 struct kv_backend_calls {
+    size_t read_bytes; /* target size of one read, in whole slices */
+    uint32_t depth;    /* limit of transfers in progress */
+
     /* Reports every stored block. Returns STATUS_INVALID with the reason if the location may not be
      * used, because other users may write to it. */
     enum status (*open)(const struct kv_backend_options *options, struct kv_backend **backend_out,

@@ -246,7 +246,7 @@ static enum status files_open(const struct kv_backend_options *o, struct kv_back
     own->active = KV_SEGMENT_NONE;
     own->slot_count = slots_of_segment(o, kv_format_block_bytes(&o->format));
     own->files.folder = -1;
-    uint32_t depth = PIECES_MAX * o->depth;
+    uint32_t depth = PIECES_MAX * kv_files_backend.depth;
     own->pieces = calloc(depth, sizeof *own->pieces);
     for (uint32_t i = 0; own->pieces && i < depth; i++) {
         own->pieces[i].next = own->free_piece;
@@ -270,6 +270,8 @@ static enum status files_open(const struct kv_backend_options *o, struct kv_back
 }
 
 const struct kv_backend_calls kv_files_backend = {
+    .read_bytes = (size_t)256 << 10,
+    .depth = 64,
     .open = files_open,
     .close = files_close,
     .list = files_list,

@@ -137,8 +137,9 @@ bool kv_store_is_writable(struct kv_store *store);
 /* The number of parts in which a load reads each block. A part has one or more layers' slices. */
 uint32_t kv_store_load_parts(const struct kv_store *store);
 
-/* The typical sizes of a read and a write, in bytes. */
-void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out);
+/* The typical sizes of a read and a write in a directory, in bytes. */
+void kv_store_transfers(const char *directory, const struct kv_format *format, size_t *read_out,
+                        size_t *write_out);
 
 /* The backend for a directory. */
 const struct kv_backend_calls *kv_store_backend_at(const char *directory);

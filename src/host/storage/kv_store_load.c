@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "host/process/timed_wait.h"
 
-#define TASKS_FOR_WRITES 16 /* tasks that are reserved for writes */
-#define READ_SAVED_S 0.01   /* burst of the read rate limit */
-#define COPIES_AT_ONCE 64   /* copies from host memory before the thread does other work */
+#define WRITE_SHARE 4     /* a quarter of the tasks is reserved for writes */
+#define READ_SAVED_S 0.01 /* burst of the read rate limit */
+#define COPIES_AT_ONCE 64 /* copies from host memory before the thread does other work */
 
 struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_request *request) {
     size_t parts = store->part_count;
@@ -264,7 +264,7 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
         kv_store_load_arrive(load, block, part);
         ++*copies;
     } else {
-        if (store->free_task_count <= TASKS_FOR_WRITES ||
+        if (store->free_task_count <= store->calls->depth / WRITE_SHARE ||
             !kv_allowance_allows(&store->reads, store->options.read_bytes_per_s))
             return false;
         store->reads.bytes -= (double)bytes;

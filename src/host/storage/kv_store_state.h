@@ -13,11 +13,9 @@
 #include "host/storage/kv_store.h"
 #include "serving/cache/store_index.h"
 
-#define KV_TASKS 64              /* limit of transfers in progress */
 #define KV_WRITES_MAX 16         /* limit of writes in progress while there are no loads */
 #define KV_WRITES_DURING_LOADS 2 /* limit of writes in progress during loads */
-#define KV_PIECE_BYTES ((size_t)256 << 10) /* target size of one read, in whole slices */
-#define KV_MOVES_MAX 2                     /* limit of reads for moves in progress */
+#define KV_MOVES_MAX 2           /* limit of reads for moves in progress */
 
 enum kv_frame_state { FRAME_FREE, FRAME_FILLING, FRAME_DIRTY, FRAME_WRITING, FRAME_CLEAN };
 
@@ -86,7 +84,8 @@ struct kv_store {
     struct kv_store_options options;
     size_t block_bytes;
     uint32_t part_slices, part_count; /* slices per part, parts per block */
-    struct kv_backend *backend;       /* NULL: host memory only */
+    const struct kv_backend_calls *calls;
+    struct kv_backend *backend; /* NULL: host memory only */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a condition of timed_wait.h */
@@ -110,7 +109,7 @@ struct kv_store {
     struct kv_frame *frames;
     char *frame_memory;
     uint32_t frame_count, free_frame, hand;
-    struct kv_task tasks[KV_TASKS];
+    struct kv_task *tasks; /* [calls->depth] */
     uint32_t free_task, free_task_count;
     struct kv_load *loads; /* loads in progress, in order of arrival */
     uint32_t dirty_first, dirty_last;

@@ -134,7 +134,7 @@ static bool kv_store_thread_may_end(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_unlock(&store->lock);
     if (!finishing) return false;
     if (idle(store)) return true;
-    return late && !store->loads && store->free_task_count == KV_TASKS;
+    return late && !store->loads && store->free_task_count == store->calls->depth;
 }
 
 static void *run(void *context) {
@@ -166,14 +166,17 @@ static void *run(void *context) {
     }
 }
 
-static uint32_t slices_of_read(const struct kv_format *format) {
-    size_t slices = KV_PIECE_BYTES / kv_format_slice_bytes(format);
+static uint32_t slices_of_read(const struct kv_backend_calls *calls,
+                               const struct kv_format *format) {
+    size_t slices = calls->read_bytes / kv_format_slice_bytes(format);
     if (slices > format->slice_count) slices = format->slice_count;
     return slices ? (uint32_t)slices : 1;
 }
 
-void kv_store_transfers(const struct kv_format *format, size_t *read_out, size_t *write_out) {
-    *read_out = slices_of_read(format) * kv_format_slice_bytes(format);
+void kv_store_transfers(const char *directory, const struct kv_format *format, size_t *read_out,
+                        size_t *write_out) {
+    *read_out =
+        slices_of_read(kv_store_backend_at(directory), format) * kv_format_slice_bytes(format);
     size_t block = kv_format_block_bytes(format);
     *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
 }
@@ -226,7 +229,9 @@ static enum status kv_store_thread_allocate(struct kv_store *store, struct error
     store->frame_memory = kv_store_thread_map(frame_bytes);
     store->frames = calloc(store->frame_count, sizeof *store->frames);
     store->pending_puts = calloc(store->pending_put_capacity, sizeof *store->pending_puts);
-    if (!store->index_memory || !store->frame_memory || !store->frames || !store->pending_puts)
+    store->tasks = calloc(store->calls->depth, sizeof *store->tasks);
+    if (!store->index_memory || !store->frame_memory || !store->frames || !store->pending_puts ||
+        !store->tasks)
         return error_set(error, STATUS_NO_MEMORY,
                          "no memory for a KV storage with %zu bytes of blocks and an index of "
                          "%zu; lower --kv-host or --kv-disk",
@@ -237,7 +242,7 @@ static enum status kv_store_thread_allocate(struct kv_store *store, struct error
     store->free_frame = STORE_NONE;
     for (uint32_t i = store->frame_count; i-- > 0;)
         kv_store_free_frame(store, i);
-    for (uint32_t i = 0; i < KV_TASKS; i++)
+    for (uint32_t i = 0; i < store->calls->depth; i++)
         kv_store_free_task(store, &store->tasks[i]);
     return STATUS_OK;
 }
@@ -249,16 +254,13 @@ static enum status open_backend(struct kv_store *store, struct error *error) {
         .format = o->format,
         .bytes_max = o->disk_bytes,
         .segment_bytes = o->segment_bytes,
-        .depth = KV_TASKS,
         .event = store->event,
         .io = o->io,
         .faults = o->faults,
         .listener = {kv_store_thread_note_entry, note_gone, kv_store_log, store}};
-    const struct kv_backend_calls *calls =
-        o->backend ? o->backend : kv_store_backend_at(o->directory);
     if (!kv_store_has_directory(o)) return STATUS_OK;
     store->scanned_ns = clock_now_ns();
-    enum status status = calls->open(&options, &store->backend, error);
+    enum status status = store->calls->open(&options, &store->backend, error);
     if (status == STATUS_INVALID) { /* an unusable directory only costs cache hits */
         kv_store_log(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
                      error->text);
@@ -279,6 +281,7 @@ static void kv_store_thread_free(struct kv_store *store) {
     pthread_cond_destroy(&store->changed);
     free(store->frames);
     free(store->pending_puts);
+    free(store->tasks);
     free(store);
 }
 
@@ -288,7 +291,8 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     if (!store) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     store->options = *options;
     store->block_bytes = kv_format_block_bytes(&options->format);
-    store->part_slices = slices_of_read(&options->format);
+    store->calls = options->backend ? options->backend : kv_store_backend_at(options->directory);
+    store->part_slices = slices_of_read(store->calls, &options->format);
     store->part_count = (uint32_t)divide_up(options->format.slice_count, store->part_slices);
     store->new_loads_end = &store->new_loads;
     store->dirty_first = store->dirty_last = STORE_NONE;

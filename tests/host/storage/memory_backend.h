@@ -166,6 +166,8 @@ static bool memory_drop_other(struct kv_backend *backend, int64_t before_ns) {
 
 extern const struct kv_backend_calls memory_calls;
 const struct kv_backend_calls memory_calls = {
+    .read_bytes = 64 << 10,
+    .depth = 32,
     .open = memory_open,
     .close = memory_close,
     .list = memory_list,

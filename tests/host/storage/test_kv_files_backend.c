@@ -43,7 +43,6 @@ static struct kv_backend *open_backend(const struct kv_backend_calls *calls,
         .format = format,
         .bytes_max = 256 * block_bytes(),
         .segment_bytes = 9 * block_bytes(),
-        .depth = 4,
         .event = event,
         .listener = {note_report, ignore_gone, ignore_line, reports}};
     *reports = (struct reports){0};
