@@ -203,7 +203,7 @@ static double device_floor_of(const struct layer_bench *bench, const struct laye
                               enum stage_part part, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
     const struct shape *shape = layer->shape;
-    bool attends = part == PART_CORE || part == PART_CORE_PROMPT || is_absorbed(part);
+    bool attends = stage_part_is_of_context(part) || is_absorbed(part);
     bool fp8 = layer->activations == ACTIVATIONS_FP8 && shape->fp8;
     double flops = fp8 && !attends ? bench->fp8_flops : limits->bf16_flops, bytes = work->bytes;
     if (layer->activations == ACTIVATIONS_F32 || part == PART_GATE) flops = limits->fma_flops;
@@ -220,8 +220,7 @@ static double floor_of(const struct layer_bench *bench, const struct layer_case 
     const struct machine_limits *limits = &bench->limits;
     if (bench->on_device) return device_floor_of(bench, layer, part, work);
     bool pairs = layer_run_kernels(bench->run)->gemm_bf16 && limits->bf16_flops > 0;
-    bool core = part == PART_CORE || part == PART_CORE_PROMPT;
-    bool rounds = core && pairs && layer->activations != ACTIVATIONS_F32;
+    bool rounds = stage_part_is_of_context(part) && pairs && layer->activations != ACTIVATIONS_F32;
     double floats = rounds ? 0 : work->flop_float;
     double rounded = pairs ? limits->bf16_flops : limits->fma_flops;
     double products = floats / limits->fma_flops + (work->flop - floats) / rounded;
@@ -326,17 +325,9 @@ static void bench_layer_print_case(struct layer_bench *bench, const struct layer
 
 /* ---- the table ---- */
 
-static bool is_of_experts(enum stage_part part) {
-    return part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
-}
-
-static bool is_of_context(enum stage_part part) {
-    return part == PART_CORE || part == PART_CORE_PROMPT;
-}
-
 static bool is_written(enum use use, enum stage_part part) {
-    if (is_of_experts(part)) return use == USE_EXPERTS;
-    return use == USE_ROW || (use == USE_CORE && is_of_context(part));
+    if (stage_part_is_in(part, STAGE_PHASE_EXPERTS)) return use == USE_EXPERTS;
+    return use == USE_ROW || (use == USE_CORE && stage_part_is_of_context(part));
 }
 
 /* The load of other processes on the machine, in the last minute. */
@@ -371,14 +362,15 @@ static void bench_layer_write_lines(const struct layer_bench *bench, enum use us
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part) || !is_written(use, part)) continue;
         struct layer_work work = layer_work_of(layer, part);
-        bool experts = is_of_experts(part);
+        bool experts = stage_part_is_in(part, STAGE_PHASE_EXPERTS);
         fprintf(bench->table, "%s,%s,%u,%u,%u,%u,%.3f,%.0f,%.0f\n",
                 experts         ? "experts"
                 : layer->prompt ? "prompt"
                                 : "decode",
                 stage_part_name(part), experts ? 0 : layer->tokens,
-                is_of_context(part) ? layer->context : 0, experts ? layer->expert_rows : 0,
-                experts ? layer->experts : 0, times->part[part] * 1e6, work.flop, work.bytes);
+                stage_part_is_of_context(part) ? layer->context : 0,
+                experts ? layer->expert_rows : 0, experts ? layer->experts : 0,
+                times->part[part] * 1e6, work.flop, work.bytes);
     }
 }
 

@@ -216,19 +216,15 @@ bool layer_work_runs(const struct layer_case *layer, enum stage_part part) {
     switch (part) {
     case PART_QUERY:
         return layer->shape->q_rank != 0;
-    case PART_CORE_PROMPT:
-        return layer->prompt;
-    case PART_ABSORB_QUERY:
-    case PART_CORE:
-    case PART_ABSORB_VALUE:
-        return !layer->prompt;
     case PART_SHARED_UP:
     case PART_SHARED_SILU:
     case PART_SHARED_DOWN:
     case PART_SHARED_ADD:
         return layer->shape->shared_experts != 0;
     default:
-        return part != PART_DENSE;
+        return !stage_part_is_optional(part) &&
+               (stage_part_is_in(part, STAGE_PHASE_EXPERTS) ||
+                stage_part_is_in(part, layer->prompt ? STAGE_PHASE_PROMPT : STAGE_PHASE_DECODE));
     }
 }
 
@@ -237,7 +233,7 @@ struct layer_work layer_work_of(const struct layer_case *layer, enum stage_part 
     if (!layer_work_runs(layer, part)) return totals.work;
     if (part <= PART_ATTENTION_ADD)
         totals_attention(&totals, part);
-    else if (part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT)
+    else if (stage_part_is_in(part, STAGE_PHASE_EXPERTS))
         totals_experts(&totals, part);
     else
         totals_tokens(&totals, part);

@@ -41,8 +41,21 @@ enum stage_part {
     STAGE_PART_COUNT
 };
 
+/* The phases in which parts are measured: each of many sequences has one token, one sequence has a
+ * chunk of tokens, or experts compute rows. */
+enum stage_phase { STAGE_PHASE_DECODE, STAGE_PHASE_PROMPT, STAGE_PHASE_EXPERTS, STAGE_PHASE_COUNT };
+
 /* "attention_norm", "down", … */
 const char *stage_part_name(enum stage_part part);
 
 /* The stage that contains the part. */
 enum stage stage_part_of(enum stage_part part);
+
+/* True if the part runs in the phase. */
+bool stage_part_is_in(enum stage_part part, enum stage_phase phase);
+
+/* True if the part's time depends on the context. */
+bool stage_part_is_of_context(enum stage_part part);
+
+/* True if a MoE layer of DeepSeek-V3 has no such part. */
+bool stage_part_is_optional(enum stage_part part);

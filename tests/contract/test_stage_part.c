@@ -18,3 +18,17 @@ TEST(names_differ_and_stages_ascend) {
     assert_string_equal(stage_part_name(PART_CORE), "core");
     assert_int_equal(stage_part_of(PART_CORE), STAGE_ATTENTION_1);
 }
+
+TEST(each_part_runs_for_tokens_or_for_experts) {
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        bool tokens = stage_part_is_in(part, STAGE_PHASE_DECODE) ||
+                      stage_part_is_in(part, STAGE_PHASE_PROMPT);
+        assert_true(tokens != stage_part_is_in(part, STAGE_PHASE_EXPERTS));
+        assert_int_equal(stage_part_is_optional(part), part == PART_DENSE);
+    }
+    assert_false(stage_part_is_in(PART_CORE, STAGE_PHASE_PROMPT));
+    assert_false(stage_part_is_in(PART_CORE_PROMPT, STAGE_PHASE_DECODE));
+    assert_true(stage_part_is_of_context(PART_CORE) && stage_part_is_of_context(PART_CORE_PROMPT));
+    assert_false(stage_part_is_of_context(PART_QUERY));
+}

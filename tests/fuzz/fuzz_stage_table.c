@@ -11,8 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void look_up(const struct stage_table *table, enum stage_table_phase phase,
-                    enum stage_part part) {
+static void look_up(const struct stage_table *table, enum stage_phase phase, enum stage_part part) {
     const struct stage_grid *grid = &table->grids[phase][part];
     for (uint32_t row = 0; row < grid->tokens.count; row++)
         for (uint32_t column = 0; column < grid->context.count; column++)
@@ -40,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum status status =
         stage_table_read((struct bytes){(const char *)data, size}, "fuzz", table, &error);
     check((status == STATUS_OK) == (error.text[0] == '\0') && !strchr(error.text, '\n'));
-    for (int phase = 0; status == STATUS_OK && phase < STAGE_TABLE_PHASE_COUNT; phase++)
+    for (int phase = 0; status == STATUS_OK && phase < STAGE_PHASE_COUNT; phase++)
         for (int part = 0; part < STAGE_PART_COUNT; part++)
-            look_up(table, (enum stage_table_phase)phase, (enum stage_part)part);
+            look_up(table, (enum stage_phase)phase, (enum stage_part)part);
     if (status == STATUS_OK) run_steps(table);
     free(table);
     return 0;

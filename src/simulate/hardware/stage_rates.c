@@ -137,15 +137,14 @@ static double experts_of_rates(const struct hardware_stages *stages,
 
 /* ---- from a table ---- */
 
-/* The time of all parts of a stage, except the core attention, which depends on the context, and
- * the dense MLP. */
-static double table_stage(const struct stage_table *table, enum stage_table_phase phase,
-                          enum stage stage, double tokens) {
+/* The time of all parts of a stage, except the dense MLP and the core attention, which depends on
+ * the context. */
+static double table_stage(const struct stage_table *table, enum stage_phase phase, enum stage stage,
+                          double tokens) {
     double us = 0;
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
-        if (stage_part_of(part) == stage && part != PART_CORE && part != PART_CORE_PROMPT &&
-            part != PART_DENSE)
+        if (stage_part_of(part) == stage && !stage_part_is_of_context(part) && part != PART_DENSE)
             us += stage_table_us(table, phase, part, tokens, 0);
     }
     return us;
@@ -156,18 +155,18 @@ static double table_stage(const struct stage_table *table, enum stage_table_phas
  * shorter than the first one of the table count as fractions of it. */
 static double table_core(const struct stage_table *table, const struct step_load *load) {
     double tokens = load->prompt_tokens, above = load->attended - tokens / 2;
-    double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
+    double first = table->grids[STAGE_PHASE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
     if (tokens <= 0 || load->attended <= 0) return 0;
     double chunks = above > 0 ? tokens * (load->cached + tokens / 2) / above : tokens;
     double each = max_double(first, tokens / chunks);
     return tokens / each *
-           stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, load->cached / chunks);
+           stage_table_us(table, STAGE_PHASE_PROMPT, PART_CORE_PROMPT, each, load->cached / chunks);
 }
 
 static struct stage_times times_of_table(const struct stage_table *table,
                                          const struct step_load *load) {
     const double answers = load->answer_tokens, prompts = load->prompt_tokens;
-    const enum stage_table_phase decode = STAGE_TABLE_DECODE, prompt = STAGE_TABLE_PROMPT;
+    const enum stage_phase decode = STAGE_PHASE_DECODE, prompt = STAGE_PHASE_PROMPT;
     struct stage_times us = {
         .attention_0 = table_stage(table, decode, STAGE_ATTENTION_0, answers) +
                        table_stage(table, prompt, STAGE_ATTENTION_0, prompts),
@@ -198,7 +197,7 @@ struct stage_times stage_rates_times(const struct hardware_stages *stages,
 double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,
                            double pairs, double slots, bool prompts) {
     if (!stages->table) return experts_of_rates(stages, model, pairs, slots, prompts);
-    return table_stage(stages->table, STAGE_TABLE_EXPERTS, STAGE_MLP, pairs / slots) * slots /
+    return table_stage(stages->table, STAGE_PHASE_EXPERTS, STAGE_MLP, pairs / slots) * slots /
            (stages->table->experts ? stages->table->experts : 1);
 }
 

@@ -13,7 +13,7 @@
 #define COUNT_MAX 1e9   /* tokens, positions, rows */
 #define FIGURE_MAX 1e18 /* microseconds, operations, bytes */
 
-static const char *const phase_names[STAGE_TABLE_PHASE_COUNT] = {"decode", "prompt", "experts"};
+static const char *const phase_names[STAGE_PHASE_COUNT] = {"decode", "prompt", "experts"};
 
 struct stage_reading {
     struct stage_table *table;
@@ -24,7 +24,7 @@ struct stage_reading {
 };
 
 struct point {
-    enum stage_table_phase phase;
+    enum stage_phase phase;
     enum stage_part part;
     double tokens, context, experts, us;
 };
@@ -72,10 +72,10 @@ static bool stage_table_split(struct bytes line, struct bytes fields[FIELDS]) {
     return true;
 }
 
-static bool read_phase(struct bytes text, enum stage_table_phase *out) {
-    for (int phase = 0; phase < STAGE_TABLE_PHASE_COUNT; phase++)
+static bool read_phase(struct bytes text, enum stage_phase *out) {
+    for (int phase = 0; phase < STAGE_PHASE_COUNT; phase++)
         if (bytes_equal(text, bytes_of(phase_names[phase]))) {
-            *out = (enum stage_table_phase)phase;
+            *out = (enum stage_phase)phase;
             return true;
         }
     return false;
@@ -103,8 +103,8 @@ static enum status read_point(const struct stage_reading *reading, struct bytes 
         !stage_table_read_count(fields[4], &rows) ||
         !stage_table_read_count(fields[5], &point->experts))
         return refuse(reading, "whole numbers of tokens, context, expert_rows and experts");
-    if (point->phase == STAGE_TABLE_EXPERTS) point->tokens = rows;
-    if (point->tokens == 0 || (point->phase == STAGE_TABLE_EXPERTS && point->experts == 0))
+    if (point->phase == STAGE_PHASE_EXPERTS) point->tokens = rows;
+    if (point->tokens == 0 || (point->phase == STAGE_PHASE_EXPERTS && point->experts == 0))
         return refuse(reading, "tokens, or expert_rows and experts");
     if (!stage_table_read_decimal(fields[6], FIGURE_MAX, &point->us) || point->us <= 0)
         return refuse(reading, "microseconds above 0");
@@ -148,7 +148,7 @@ static enum status add_point(const struct stage_reading *reading, const struct p
     struct stage_table *table = reading->table;
     struct stage_grid *grid = &table->grids[point->phase][point->part];
     bool new_row, new_column;
-    if (point->phase == STAGE_TABLE_EXPERTS) {
+    if (point->phase == STAGE_PHASE_EXPERTS) {
         if (table->experts && table->experts != (uint32_t)point->experts)
             return refuse(reading, "as many experts as in the lines before");
         table->experts = (uint32_t)point->experts;
@@ -164,20 +164,10 @@ static enum status add_point(const struct stage_reading *reading, const struct p
     return STATUS_OK;
 }
 
-/* True for parts that a complete layer of DeepSeek-V3 needs. */
-static bool is_needed(enum stage_table_phase phase, enum stage_part part) {
-    bool experts = part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
-    if (part == PART_DENSE) return false;
-    if (part == PART_CORE_PROMPT) return phase == STAGE_TABLE_PROMPT;
-    if (part == PART_CORE || part == PART_ABSORB_QUERY || part == PART_ABSORB_VALUE)
-        return phase == STAGE_TABLE_DECODE;
-    return experts == (phase == STAGE_TABLE_EXPERTS);
-}
-
-static enum status check_grid(const struct stage_reading *reading, enum stage_table_phase phase,
+static enum status check_grid(const struct stage_reading *reading, enum stage_phase phase,
                               enum stage_part part) {
     const struct stage_grid *grid = &reading->table->grids[phase][part];
-    if (grid->tokens.count == 0 && is_needed(phase, part))
+    if (grid->tokens.count == 0 && stage_part_is_in(part, phase) && !stage_part_is_optional(part))
         return error_set(reading->error, STATUS_INVALID, "%s: expected lines of %s,%s, found none",
                          reading->name, phase_names[phase], stage_part_name(part));
     for (uint32_t row = 0; row < grid->tokens.count; row++)
@@ -218,9 +208,9 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
         size_t taken = end ? count + 1 : count;
         text = (struct bytes){text.data + taken, text.count - taken};
     }
-    for (int phase = 0; !status && phase < STAGE_TABLE_PHASE_COUNT; phase++)
+    for (int phase = 0; !status && phase < STAGE_PHASE_COUNT; phase++)
         for (int part = 0; !status && part < STAGE_PART_COUNT; part++)
-            status = check_grid(&reading, (enum stage_table_phase)phase, (enum stage_part)part);
+            status = check_grid(&reading, (enum stage_phase)phase, (enum stage_part)part);
     return status;
 }
 
@@ -252,8 +242,8 @@ static double between(struct stage_place place, double low, double high) {
     return low + (high - low) * place.f;
 }
 
-double stage_table_us(const struct stage_table *table, enum stage_table_phase phase,
-                      enum stage_part part, double tokens, double context) {
+double stage_table_us(const struct stage_table *table, enum stage_phase phase, enum stage_part part,
+                      double tokens, double context) {
     const struct stage_grid *grid = &table->grids[phase][part];
     check(tokens >= 0 && context >= 0);
     if (grid->tokens.count == 0 || tokens == 0) return 0;

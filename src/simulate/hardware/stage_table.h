@@ -23,13 +23,6 @@
 #include "base/status.h"
 #include "contract/stage_part.h"
 
-enum stage_table_phase {
-    STAGE_TABLE_DECODE,
-    STAGE_TABLE_PROMPT,
-    STAGE_TABLE_EXPERTS,
-    STAGE_TABLE_PHASE_COUNT
-};
-
 #define STAGE_TABLE_POINTS_MAX 32 /* values in a column of a part */
 
 /* The values of a column, in ascending order. */
@@ -45,7 +38,7 @@ struct stage_grid {                                            /* of one part in
 
 struct stage_table {
     uint32_t experts; /* in the lines of phase "experts" */
-    struct stage_grid grids[STAGE_TABLE_PHASE_COUNT][STAGE_PART_COUNT];
+    struct stage_grid grids[STAGE_PHASE_COUNT][STAGE_PART_COUNT];
 };
 
 /* STATUS_INVALID names the text, the line and what was expected there. If lines are missing, it
@@ -55,5 +48,5 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
 
 /* The time of a part in microseconds. For parts of the experts, `tokens` are expert_rows. The
  * result is 0 without tokens, or for a part without lines. */
-double stage_table_us(const struct stage_table *table, enum stage_table_phase phase,
-                      enum stage_part part, double tokens, double context);
+double stage_table_us(const struct stage_table *table, enum stage_phase phase, enum stage_part part,
+                      double tokens, double context);

@@ -22,14 +22,6 @@ static void add(const char *format, ...) {
     va_end(arguments);
 }
 
-static bool is_of_experts(int part) {
-    return part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
-}
-
-static bool is_core(int part) {
-    return part == PART_CORE || part == PART_CORE_PROMPT;
-}
-
 /* Every part that a layer has, at 10 and 30 tokens; those of `core` are left to the caller. */
 static void write_others(void) {
     static const char *const phases[] = {"decode", "prompt", "experts"};
@@ -38,7 +30,9 @@ static void write_others(void) {
     for (int phase = 0; phase < 3; phase++)
         for (int part = 0; part < STAGE_PART_COUNT; part++) {
             const char *name = stage_part_name((enum stage_part)part);
-            if (part == PART_DENSE || is_core(part) || is_of_experts(part) != (phase == 2))
+            if (!stage_part_is_in((enum stage_part)part, (enum stage_phase)phase) ||
+                stage_part_is_optional((enum stage_part)part) ||
+                stage_part_is_of_context((enum stage_part)part))
                 continue;
             if (phase == 2)
                 add("experts,%s,0,0,10,2,5.5,1,2\nexperts,%s,0,0,30,2,9.25,1,2\n", name, name);
@@ -63,7 +57,7 @@ static enum status read_text(void) {
 }
 
 static double core(double tokens, double context) {
-    return stage_table_us(&table, STAGE_TABLE_DECODE, PART_CORE, tokens, context);
+    return stage_table_us(&table, STAGE_PHASE_DECODE, PART_CORE, tokens, context);
 }
 
 TEST(points_are_exact) {
@@ -73,8 +67,8 @@ TEST(points_are_exact) {
     assert_true(core(10, 0) == 7.5 && core(30, 0) == 21);
     assert_true(core(10, 1000) == 100 && core(30, 1000) == 101);
     assert_true(core(10, 4096) == 300 && core(30, 4096) == 900.125);
-    assert_true(stage_table_us(&table, STAGE_TABLE_EXPERTS, PART_EXPERT_UP, 30, 0) == 9.25);
-    assert_true(stage_table_us(&table, STAGE_TABLE_PROMPT, PART_OUTPUT, 10, 77) == 2.125);
+    assert_true(stage_table_us(&table, STAGE_PHASE_EXPERTS, PART_EXPERT_UP, 30, 0) == 9.25);
+    assert_true(stage_table_us(&table, STAGE_PHASE_PROMPT, PART_OUTPUT, 10, 77) == 2.125);
 }
 
 TEST(between_points_is_linear) {
@@ -85,7 +79,7 @@ TEST(between_points_is_linear) {
     assert_true(core(20, 500) == (53.75 + (21 + 101) / 2.0) / 2); /* and in both */
     assert_true(core(1, 0) == 7.5 && core(0, 0) == 0); /* weights are read for one, too */
     assert_true(core(50, 0) == 34.5);                  /* 21 + 20 * (21 - 7.5) / 20 */
-    const enum stage_table_phase prompt = STAGE_TABLE_PROMPT;
+    const enum stage_phase prompt = STAGE_PHASE_PROMPT;
     assert_true(stage_table_us(&table, prompt, PART_CORE_PROMPT, 128, 9) == 100); /* one point */
     assert_true(stage_table_us(&table, prompt, PART_DENSE, 8, 0) == 0);           /* none */
 }
