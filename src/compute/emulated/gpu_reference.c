@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "compute/model/attention_core.h"
-#include "compute/model/rope.h"
 #include "compute/model/router.h"
 #include "compute/model/sample.h"
 
@@ -368,9 +367,9 @@ static void gpu_reference_latent(const void *arguments, void *native) {
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(kv, args->kv_a + (size_t)row * args->stride, args->kv.width * sizeof *kv);
         arithmetic()->rmsnorm(kv, kv, args->weight, args->kv_rank, args->epsilon);
-        rope_rotate(args->rope_dim / 2, args->interleaved,
-                    args->angles + (size_t)args->positions[row] * args->rope_dim,
-                    kv + args->kv_rank);
+        arithmetic()->rotate(kv + args->kv_rank,
+                             args->angles + (size_t)args->positions[row] * args->rope_dim,
+                             args->rope_dim / 2, args->interleaved);
         store_plain(args->kv.is_bf16,
                     kv_row(&args->kv, args->memory, args->pages + args->first_page[row],
                            args->kv_index[row]),
@@ -387,9 +386,9 @@ static void gpu_reference_queries(const void *arguments, void *native) {
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(q, args->q + (size_t)row * args->stride, args->heads * dim * sizeof *q);
         for (uint32_t head = 0; head < args->heads; head++)
-            rope_rotate(args->rope_dim / 2, args->interleaved,
-                        args->angles + (size_t)args->positions[row] * args->rope_dim,
-                        q + head * dim + args->nope_dim);
+            arithmetic()->rotate(q + head * dim + args->nope_dim,
+                                 args->angles + (size_t)args->positions[row] * args->rope_dim,
+                                 args->rope_dim / 2, args->interleaved);
         store_plain(args->is_bf16, (char *)args->to + (size_t)row * args->to_pitch, q,
                     args->heads * dim);
     }

@@ -67,6 +67,9 @@ struct kernels {
     /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
+    /* Rotates the pairs of x[2 * pairs] in place by angles, of which angles[2 * pairs] has all
+     * cosines, then all sines. Pairs are (2i, 2i + 1) if interleaved, else (i, i + pairs). */
+    void (*rotate)(float *x, const float *angles, uint32_t pairs, bool interleaved);
 
     /* NULL where the numerics are fma1: its attention computes in floats. */
     void (*gemm_bf16)(const struct gemm_bf16 *job);

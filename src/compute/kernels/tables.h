@@ -15,13 +15,6 @@ extern const struct kernels kernels_table_amx;
 extern const struct kernels kernels_table_neon;
 extern const struct kernels kernels_table_neonbf16;
 
-/* The functions that a vector_*.c file has for the table of its level. */
-#define VECTOR_KERNELS                                                                             \
-    .rmsnorm = rmsnorm, .silu_multiply = silu_multiply, .add_scaled = add_scaled, .scale = scale,  \
-    .maximum = maximum, .exp_sum = exp_sum, .round_bf16 = round_bf16, .bf16_from_float = to_bf16,  \
-    .float_from_bf16 = from_bf16, .add_sum_bf16 = add_sum_bf16, .quantize_e4m3 = quantize_e4m3,    \
-    .transpose = transpose
-
 void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include "compute/kernels/vector_any.h"
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* The elements [i, i + 8) that exist, none when i >= n. */

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include "compute/kernels/vector_any.h"
 #include "compute/kernels/vector_avx512.h"
 
 static void rmsnorm(float *y, const float *x, const float *weight, uint32_t n, float epsilon) {

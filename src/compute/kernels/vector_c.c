@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/number.h"
+#include "compute/kernels/vector_any.h"
 
 #define LANES 16
 

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "compute/kernels/neon.h"
+#include "compute/kernels/vector_any.h"
 
 /* All bits of the elements [i, i + 4) that exist. */
 ALWAYS_INLINE uint32x4_t mask_from(uint32_t i, uint32_t n) {

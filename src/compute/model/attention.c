@@ -13,7 +13,6 @@
 
 #include "compute/model/attention_generated.h"
 #include "compute/model/attention_prompt.h"
-#include "compute/model/rope.h"
 #include "compute/model/token_loop.h"
 
 #include <string.h>
@@ -54,8 +53,8 @@ static void attention_write_row(const struct pass *pass, uint32_t token) {
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
     model->kernels->rmsnorm(kv, kv, compute_weights(pass)->attention.kv_a_norm, shape->kv_rank,
                             shape->rms_epsilon);
-    rope_rotate(shape->rope_dim / 2, shape->rope_interleaved,
-                s->angles + (size_t)token * shape->rope_dim, kv + shape->kv_rank);
+    model->kernels->rotate(kv + shape->kv_rank, s->angles + (size_t)token * shape->rope_dim,
+                           shape->rope_dim / 2, shape->rope_interleaved);
     kv_pages_write(&model->kv, model->kernels, KV_GROUP_MLA, row, kv);
 }
 
@@ -86,8 +85,8 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
         float *q = pass->scratch->q + (size_t)token * pass->scratch->micro_batch_stride;
         const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
-            rope_rotate(shape->rope_dim / 2, shape->rope_interleaved, angles,
-                        q + head * query_dim + shape->nope_dim);
+            model->kernels->rotate(q + head * query_dim + shape->nope_dim, angles,
+                                   shape->rope_dim / 2, shape->rope_interleaved);
         if (model->rounds_bf16) model->kernels->round_bf16(q, q, shape->heads * query_dim);
     }
 }

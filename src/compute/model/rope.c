@@ -13,14 +13,3 @@ void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t
             angles[pairs + i] = (float)sin((double)angle) * shape->rope_amplitude;
         }
 }
-
-void rope_rotate(uint32_t pairs, bool interleaved, const float *angles, float *x) {
-    uint32_t step = interleaved ? 2 : 1, apart = interleaved ? 1 : pairs;
-    for (uint32_t i = 0; i < pairs; i++) {
-        float *a = x + i * step, *b = a + apart;
-        float real = *a * angles[i] - *b * angles[pairs + i];
-        float imaginary = *a * angles[pairs + i] + *b * angles[i];
-        *a = real;
-        *b = imaginary;
-    }
-}

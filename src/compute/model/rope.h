@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rotary position embedding (RoPE). Frequencies come with the shape (YaRN applied). Angles are
- * float32 products as in DeepSeek's own code. Cosines and sines are computed in double, once per
- * step and token.
+ * The angles of the rotary position embedding (RoPE), which the kernel `rotate` applies.
+ * Frequencies come with the shape (YaRN applied). Angles are float32 products as in DeepSeek's own
+ * code. Cosines and sines are computed in double, once per step and token.
  *
  * Pairs are (2i, 2i + 1) when the layout is interleaved, as DeepSeek stores its weights, otherwise
  * (i, i + dim/2). Transformers first permutes to halves and then rotates: same pairs, same scores.
@@ -13,6 +13,3 @@
 /* angles[count][rope_dim]: per position, the cosines of all pairs' angles, then the sines. */
 void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t count,
                   float *angles);
-
-/* Rotates a vector x[2 * pairs] in place by one position's angles. */
-void rope_rotate(uint32_t pairs, bool interleaved, const float *angles, float *x);

@@ -42,6 +42,8 @@ enum kernel {
     ROUND_BF16,
     BF16_BOTH_WAYS,
     ADD_SUM,
+    ROTATE,
+    ROTATE_INTERLEAVED,
     QUANTIZE,
     QUANTIZE_POWER,
     KERNEL_COUNT
@@ -55,13 +57,16 @@ static const char *const kernel_names[] = {"rmsnorm",
                                            "round_bf16",
                                            "bf16 both ways",
                                            "add_sum_bf16",
+                                           "rotate",
+                                           "rotate interleaved",
                                            "quantize",
                                            "quantize by powers of two"};
 
 static void run_kernel(const struct kernels *level, enum kernel kernel, const float *x,
                        const float *w, uint32_t n, bool in_place, struct outcome *out) {
     const float *from = x;
-    if (in_place || kernel == ADD_SCALED || kernel == SCALE || kernel == ADD_SUM) {
+    if (in_place || kernel == ADD_SCALED || kernel == SCALE || kernel == ADD_SUM ||
+        kernel == ROTATE || kernel == ROTATE_INTERLEAVED) {
         memcpy(out->y, x, n * sizeof(float));
         from = in_place ? out->y : x;
     }
@@ -96,6 +101,10 @@ static void run_kernel(const struct kernels *level, enum kernel kernel, const fl
         level->bf16_from_float(bits, w, n);
         level->add_sum_bf16(out->y, (const uint16_t *const[]){bits, bits, bits},
                             (const float[]){0.37f, -1.3f, 0.011f}, 1 + n % 3, n);
+        break;
+    case ROTATE:
+    case ROTATE_INTERLEAVED:
+        level->rotate(out->y, w, n / 2, kernel == ROTATE_INTERLEAVED);
         break;
     default:
         level->quantize_e4m3(out->y, out->z, from, n, kernel == QUANTIZE_POWER);

@@ -2,6 +2,7 @@
  * Protects RoPE: a vector keeps its length, turns by its position, and two vectors' product depends
  * on how far apart they stand; interleaved pairs are the same pairs elsewhere.
  */
+#include "compute/kernels/kernels.h"
 #include "compute/model/rope.h"
 
 #include <math.h>
@@ -9,6 +10,12 @@
 #include "test_case.h"
 
 enum { DIM = 8 };
+
+static const struct kernels *plain(void) {
+    const struct kernels *kernels;
+    assert_int_equal(kernels_select(KERNEL_LEVEL_C, &kernels, NULL), STATUS_OK);
+    return kernels;
+}
 
 static struct shape shape_of(bool interleaved) {
     struct shape shape = {.rope_dim = DIM, .rope_interleaved = interleaved, .rope_amplitude = 1};
@@ -22,7 +29,7 @@ static void rotate(const struct shape *shape, uint32_t position, const float *fr
     rope_prepare(shape, &position, 1, angles);
     for (int i = 0; i < DIM; i++)
         to[i] = from[i];
-    rope_rotate(DIM / 2, shape->rope_interleaved, angles, to);
+    plain()->rotate(to, angles, DIM / 2, shape->rope_interleaved);
 }
 
 static float product(const float *a, const float *b) {
