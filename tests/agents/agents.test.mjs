@@ -73,6 +73,14 @@ test('Claude Code searches for a tool that it held back, and the model reads wha
   });
 });
 
+// Its tools and its system text; the task comes ahead of the rest.
+test('Claude Code\'s next session finds in the cache what the last one left', () => at(agents[0], async (desk, watch) => {
+  await ask(desk, watch, `Greet. ${answer('Good morning.')}`, 'Good morning.');
+  await ask(desk, watch, `Greet again. ${answer('Good evening.')}`, 'Good evening.');
+  const [, next] = watch.answers;
+  assert.ok(next.cached >= 0.75 * next.prompt, `${next.cached} of ${next.prompt}`);
+}));
+
 // The requests of a conversation, those for its title and the like aside, which have no tools: all that the one before had
 // and answered could be found in the cache.
 function cacheOf(answers) {

@@ -165,7 +165,7 @@ for (const agent of Object.keys(agents)) {
 test('what was left out stands in a header and in the receipt', async () => {
   const claude = await send(server, agents['Claude Code'](0));
   assert.match(claude.warning, /billing line.*--agent-habits/);
-  assert.deepEqual(claude.receipt.left_out, ['billing_line']);
+  assert.deepEqual(claude.receipt.left_out, ['billing_line', 'session_id']);
   const pi = await send(server, agents.pi(1));
   assert.match(pi.warning, /cache_control/);
   assert.deepEqual(pi.receipt.left_out, ['cache_control']);

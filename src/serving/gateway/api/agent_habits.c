@@ -7,6 +7,8 @@
 
 #define CACHE_MARK "cache_control"
 
+enum { USER_ID_BYTES_MAX = 1024 }; /* of an agent's; a longer one stays as it is */
+
 static const struct {
     const char *name, *place, *what; /* `place` and `what` are the warning */
 } habits[] = {
@@ -14,6 +16,8 @@ static const struct {
                                   "began with a billing line, which was left out "
                                   "(--agent-habits)"},
     [AGENT_HABIT_CACHE_MARKS] = {"cache_control", "cache_control", "was left out (--agent-habits)"},
+    [AGENT_HABIT_SESSION_ID] = {"session_id", "metadata.user_id",
+                                "named a session, which was left out (--agent-habits)"},
 };
 
 const char *agent_habits_name(enum agent_habit habit) {
@@ -174,6 +178,24 @@ static const struct tree *unbilled(struct habit_edit *edit, const struct tree *m
     return made;
 }
 
+/* ---- the session ---- */
+
+/* Leaves the session out of a user id that is a JSON object and says more than that. */
+static struct bytes user_without_session(struct habit_edit *edit, struct bytes user_id) {
+    const struct tree *user;
+    struct error error;
+    struct bytes session;
+    if (user_id.count == 0 || user_id.count > USER_ID_BYTES_MAX || user_id.data[0] != '{')
+        return user_id;
+    if (tree_parse(edit->arena, user_id, "user_id", &user, &error)) return user_id;
+    if (!tree_get_string(tree_member(user, "session_id"), &session)) return user_id;
+    struct bytes text = tree_text(edit->arena, edited(edit, user, "session_id", NULL));
+    if (!text.data) edit->failed = true;
+    if (bytes_equal(text, BYTES_LITERAL("{}"))) return user_id;
+    edit->found |= 1u << AGENT_HABIT_SESSION_ID;
+    return text;
+}
+
 /* ---- all of them ---- */
 
 bool agent_habits_apply(struct api_reader *reader, struct api_request *out) {
@@ -184,7 +206,11 @@ bool agent_habits_apply(struct api_reader *reader, struct api_request *out) {
         messages = edited_each(&edit, messages, unmarked_message);
         tools = edited_each(&edit, tools, unmarked_tool);
     }
+    struct bytes user_id = out->user_id;
+    if (reader->dialect->number == DIALECT_ANTHROPIC)
+        user_id = user_without_session(&edit, user_id);
     if (edit.failed) return api_reader_no_memory(reader);
+    out->user_id = user_id;
     out->messages = messages;
     out->tools = tools;
     out->left_out = edit.found;

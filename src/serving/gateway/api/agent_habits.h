@@ -10,13 +10,21 @@
  *                 line of such values.
  *   CACHE_MARKS   "cache_control" in messages, their parts, calls and tools of chats, which a
  *                 template would print where it prints a tool or a message as JSON
+ *   SESSION_ID    Claude Code's metadata.user_id is a JSON object that names the device, the account
+ *                 and the session. Prompts are found by their own user's requests alone: without
+ *                 the session, a user's next session finds what the last one left.
  */
 #pragma once
 
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
-enum agent_habit { AGENT_HABIT_BILLING_LINE, AGENT_HABIT_CACHE_MARKS, AGENT_HABIT_COUNT };
+enum agent_habit {
+    AGENT_HABIT_BILLING_LINE,
+    AGENT_HABIT_CACHE_MARKS,
+    AGENT_HABIT_SESSION_ID,
+    AGENT_HABIT_COUNT
+};
 
 /* The name in receipts. */
 const char *agent_habits_name(enum agent_habit habit);

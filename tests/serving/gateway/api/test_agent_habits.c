@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what is left out of agents' prompts: the billing line at the start of a first system
- * text, in its exact shape and nowhere else, and cache marks; and that the client is warned.
+ * text, in its exact shape and nowhere else, cache marks and the session; and that the client is
+ * warned.
  */
 #include "serving/gateway/api/agent_habits.h"
 
@@ -145,6 +146,32 @@ TEST(cache_marks_are_left_out_of_tools_and_stay_in_their_parameters) {
     assert_int_equal(bodies.request.left_out, MARKS);
 }
 
+static void expect_user(const char *user, const char *expected, uint32_t left_out) {
+    struct bodies users = {0};
+    char body[2048];
+    bodies_open(&users);
+    users.defaults.agent_habits = true;
+    format_text(body, sizeof body,
+                "{\"max_tokens\":9,\"metadata\":{\"user_id\":\"%s\"},\"messages\":[" USER "]}",
+                user);
+    if (!bodies_read(&users, &anthropic_dialect, body)) fail_msg("%s", users.error.message);
+    if (!bytes_equal(users.request.user_id, bytes_of(expected)))
+        fail_msg("%.*s is not %s", (int)users.request.user_id.count, users.request.user_id.data,
+                 expected);
+    assert_int_equal(users.request.left_out, left_out);
+}
+
+TEST(a_users_sessions_share_a_cache) {
+    expect_user(
+        "{\\\"device_id\\\":\\\"d\\\",\\\"account_uuid\\\":\\\"\\\",\\\"session_id\\\":\\\"s\\\"}",
+        "{\"device_id\":\"d\",\"account_uuid\":\"\"}", 1u << AGENT_HABIT_SESSION_ID);
+    expect_user("{\\\"session_id\\\":\\\"s\\\"}", "{\"session_id\":\"s\"}",
+                0); /* there is no user */
+    expect_user("{\\\"session_id\\\":1,\\\"a\\\":2}", "{\"session_id\":1,\"a\":2}", 0);
+    expect_user("{session_id", "{session_id", 0);
+    expect_user("user_7_session_id", "user_7_session_id", 0);
+}
+
 TEST(a_switch_keeps_everything) {
     expect_chat(false, SYSTEM("\"" LINE "\\nbe\""), SYSTEM("\"" LINE "\\nbe\""));
     assert_int_equal(bodies.request.left_out, 0);
@@ -153,4 +180,5 @@ TEST(a_switch_keeps_everything) {
 TEST(each_has_a_name) {
     assert_string_equal(agent_habits_name(AGENT_HABIT_BILLING_LINE), "billing_line");
     assert_string_equal(agent_habits_name(AGENT_HABIT_CACHE_MARKS), "cache_control");
+    assert_string_equal(agent_habits_name(AGENT_HABIT_SESSION_ID), "session_id");
 }
