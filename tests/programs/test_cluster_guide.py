@@ -9,18 +9,17 @@ import ctypes
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 from hosts import Hosts
-from server import PATIENCE, environment, fathom
+from reader import BLOCK, Reader
+from server import environment, fathom
 
 NAMES = ["a", "b", "n1", "n2", "n3", "n4"]
 CLONE_NEWNS = 0x20000
-BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.M | re.S)
 
 # As ssh does it: what is behind the host's name is for a shell there, at home.
 SSH = """#!/bin/sh
@@ -61,11 +60,12 @@ def own_mounts(folder):
     subprocess.run(["mount", "--bind", folder + "/etc-hosts", "/etc/hosts"], check=True)
 
 
-class Reader:
-    """Whoever reads the guide, in Fathom's folder."""
+class ClusterReader(Reader):
+    """Reads the guide in Fathom's folder."""
 
     def __init__(self, hosts, folder):
-        self.hosts, self.folder, self.started, self.said_files, self.answer = hosts, folder, [], [], ""
+        super().__init__(folder, folder + "/fathom", dict(environment, PATH=folder + "/bin:" + os.environ["PATH"], HOME=folder))
+        self.hosts = hosts
         build = os.path.dirname(os.path.realpath(fathom))
         os.makedirs(folder + "/fathom")
         os.makedirs(folder + "/bin")
@@ -78,58 +78,17 @@ class Reader:
             with open("%s/bin/%s" % (folder, name), "w") as file:
                 file.write(text % {"shell": hosts.shell, "hosts": "[%s]" % "".join(NAMES[:2])})
             os.chmod(file.name, 0o755)
-        self.environment = dict(environment, PATH=folder + "/bin:" + os.environ["PATH"], HOME=folder)
 
     def words(self, text):
         return text.replace("/models/", self.folder + "/models/")
 
-    def run(self, host, block):
+    def on(self, host, block):
         command = [*self.hosts.on(host), "sh", "-e", "-c", self.words(block)]
-        if not re.search(r"fathom (serve|gateway|unit) |^sbatch ", block, re.M):
-            done = subprocess.run(command, check=False, cwd=self.folder + "/fathom", env=self.environment, timeout=PATIENCE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            assert done.returncode == 0, (block, done.stdout, done.stderr, self.said())
-            self.answer = done.stdout
-            return
-        file = tempfile.NamedTemporaryFile("w+", dir=self.folder)
-        self.said_files += [file.name, self.folder + "/fathom/slurm-1.out"]
-        self.started.append(subprocess.Popen(command, cwd=self.folder + "/fathom", env=self.environment, stdout=file, stderr=file,
-                                             start_new_session=True))
-        self.started[-1].file = file
-
-    def said(self):
-        text = ""
-        for name in self.said_files:
-            if os.path.exists(name):
-                with open(name, encoding="utf-8") as file:
-                    text += file.read()
-        return text
-
-    def expect(self, line):
-        """Its words, in this order, on one line; there may be more of the form name=value between them."""
-        pattern = r"\s+(?:\S+=\S+\s+)*".join(re.escape(word) for word in self.words(line).split())
-        until = time.monotonic() + PATIENCE
-        while not re.search(pattern, self.said()):
-            assert time.monotonic() < until, (line, self.said())
-            time.sleep(0.02)
-
-    def end(self):
-        for process in self.started:
-            for pid in [process.pid, *children_of(process.pid)]:
-                try:
-                    os.kill(pid, signal.SIGTERM)
-                except ProcessLookupError:
-                    pass
-        for process in self.started:
-            process.wait(PATIENCE)
-            process.file.close()
-        self.started, self.said_files = [], []
-
-
-def children_of(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], check=False, capture_output=True, text=True)
-    children = [int(word) for word in found.stdout.split()]
-    return children + [grandchild for child in children for grandchild in children_of(child)]
+        if re.search(r"fathom (serve|gateway|unit) |^sbatch ", block, re.M):
+            self.start(*command)
+            self.said_files.append(self.place + "/slurm-1.out")
+        else:
+            self.run(*command)
 
 
 def follow(reader, section):
@@ -140,7 +99,7 @@ def follow(reader, section):
         where = re.findall(r"[Oo]n `(\w+)`(?=[^\n`]*:\s*$)", before.rstrip() + "\n")
         text = re.sub("^" + block[1], "", block[3], flags=re.M)
         if block[2] == "sh":
-            reader.run(where[-1] if where else "a", text)
+            reader.on(where[-1] if where else "a", text)
         else:
             for line in text.splitlines():
                 reader.expect(line)
@@ -157,7 +116,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="fathom_guide_")
     try:
         own_mounts(folder)
-        reader = Reader(hosts, folder)
+        reader = ClusterReader(hosts, folder)
         with open(sys.argv[2], encoding="utf-8") as file:
             sections = re.split(r"^(?=## )", file.read(), flags=re.M)
         followed = 0
