@@ -14,8 +14,12 @@ STUBS = {
     "id": "echo 0",
     "dpkg-query": 'grep -qx -- "${!#}" "$STATE/missing" || printf installed',
     "promtool": "exit 0",
-    # Installed packages are no longer missing.
-    "apt-get": 'echo "$*" >>"$STATE/apt"\nfor name in "$@"; do sed -i "/^$name\\$/d" "$STATE/missing"; done',
+    # Installed packages are no longer missing. Without package lists none is found.
+    "apt-get": """[ "$1" != update ] || rm -f "$STATE/no-lists"
+[ ! -e "$STATE/no-lists" ] || { echo "E: Unable to locate package" >&2; exit 100; }
+[[ " $* " != *" --simulate "* ]] || exit 0
+echo "$*" >>"$STATE/apt"
+for name in "$@"; do sed -i "/^$name\\$/d" "$STATE/missing"; done""",
     "meson": 'echo "meson $*" >>"$STATE/built"\n[ "$1" != setup ] || { mkdir -p "$2"; : >"$2/build.ninja"; }',
     "ninja": 'echo "ninja $*" >>"$STATE/built"',
     "npm": 'echo "npm $*" >>"$STATE/npm"; mkdir -p node_modules',
@@ -128,6 +132,13 @@ def no_question_comes_without_a_terminal(here):
     assert len(here.lines("apt")) == 1
 
 
+def a_machine_without_package_lists_gets_them_first(here):
+    here.write("state/no-lists", "")
+    code, shown = here.piped("serve")
+    assert code == 0 and "E:" not in shown, shown
+    assert here.lines("apt") == ["update -q", "install -y -q --no-install-recommends gcc"], here.lines("apt")
+
+
 def no_question_comes_when_nothing_is_missing(here):
     code, shown = here.typed(END_OF_FILE, "serve")
     assert code == 0 and QUESTION not in shown and "installing" not in shown, shown
@@ -162,7 +173,8 @@ machine(enter_installs_the_named_packages_after_one_question, "gcc", "libzstd-de
 machine(no_and_end_of_file_install_and_build_nothing, "gcc")
 machine(yes_skips_the_question_and_is_no_option_of_the_program, "gcc")
 machine(no_question_comes_without_a_terminal, "gcc")
+machine(a_machine_without_package_lists_gets_them_first, "gcc")
 machine(no_question_comes_when_nothing_is_missing)
 machine(packages_of_several_groups_are_one_question, "gcc", "dpkg-dev", "mmdebstrap")
 machine(downloads_into_this_folder_are_named_before_the_same_question, "patch")
-print("seven cases passed")
+print("eight cases passed")
