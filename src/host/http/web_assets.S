@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pages, byte for byte, in the binary's read-only data.
  */
-#define ASSET(name, file)                                                                          \
-    .globl web_##name##_start;                                                                     \
-    .globl web_##name##_end;                                                                       \
-    web_##name##_start: .incbin file;                                                              \
-    web_##name##_end: .byte 0
+#define ASSET(symbol, path, file, type)                                                            \
+    .globl web_##symbol##_start;                                                                   \
+    .globl web_##symbol##_end;                                                                     \
+    web_##symbol##_start: .incbin file;                                                            \
+    web_##symbol##_end: .byte 0;
 
     .section .rodata
-    ASSET(index, "index.html")
-    ASSET(script, "chat.js")
-    ASSET(style, "chat.css")
-    ASSET(icon, "icon.svg")
+#include "web_assets.inc"
 
     .section .note.GNU-stack, "", %progbits

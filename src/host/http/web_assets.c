@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/web_assets.h"
 
-extern const char web_index_start[], web_index_end[], web_script_start[], web_script_end[],
-    web_style_start[], web_style_end[], web_icon_start[], web_icon_end[];
+#define ASSET(symbol, path, file, type) extern const char web_##symbol##_start[], web_##symbol##_end[];
+#include "host/http/web_assets.inc"
+#undef ASSET
 
-static struct http_asset asset(const char *path, const char *type, const char *start,
-                               const char *end) {
-    return (struct http_asset){path, type, {start, (size_t)(end - start)}};
-}
-
-void web_assets_list(struct http_asset *out) {
-    const char *html = "text/html; charset=utf-8", *script = "text/javascript; charset=utf-8";
-    out[0] = asset("/", html, web_index_start, web_index_end);
-    out[1] = asset("/chat.js", script, web_script_start, web_script_end);
-    out[2] = asset("/chat.css", "text/css; charset=utf-8", web_style_start, web_style_end);
-    out[3] = asset("/icon.svg", "image/svg+xml", web_icon_start, web_icon_end);
-    out[4] = asset("/favicon.ico", "image/svg+xml", web_icon_start, web_icon_end);
+size_t web_assets_list(struct http_asset *out) {
+    size_t count = 0;
+#define ASSET(symbol, path, file, type)                                                            \
+    out[count++] = (struct http_asset){                                                            \
+        path, type, {web_##symbol##_start, (size_t)(web_##symbol##_end - web_##symbol##_start)}};
+#include "host/http/web_assets.inc"
+#undef ASSET
+    return count;
 }
