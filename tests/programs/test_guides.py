@@ -173,7 +173,7 @@ class GuideReader(Reader):
             self.key = next(iter(re.findall(r"^sk-\w+$", self.answer, re.M)), self.key)
 
     def ask(self, connection):
-        """A streamed chat through a proxy."""
+        """A streamed chat through a proxy, as from a page of its site."""
         until = time.monotonic() + PATIENCE
         while not connection.sock:
             try:
@@ -183,7 +183,8 @@ class GuideReader(Reader):
                 time.sleep(0.02)
         connection.request("POST", "/v1/chat/completions", json.dumps({
             "stream": True, "temperature": 0, "messages": [{"role": "user", "content": "Hello"}]}),
-            {"Host": "llm.example.com", "Content-Type": "application/json", "Authorization": "Bearer " + self.key})
+            {"Host": "llm.example.com", "Origin": "https://llm.example.com", "Content-Type": "application/json",
+             "Authorization": "Bearer " + self.key})
         answer = connection.getresponse()
         said = answer.read().decode()
         assert answer.status == 200 and "data: [DONE]" in said, (answer.status, said, self.said())

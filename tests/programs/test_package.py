@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 
+import debian
 from server import PATIENCE
 
 deb, guide = sys.argv[2:4]
 CHAPTERS = ["One machine", "Several machines", "Upgrade", "Backup and restore"]
-network = "fathom-package-%d" % os.getpid()
-inside = ["ip", "netns", "exec", network]
+inside = []  # what stands before a command that runs in the services' network
 
 
 def run(*command, **keywords):
@@ -125,28 +125,13 @@ def commands(block):
     assert not line, line
 
 
-def make_debian(root):
-    """Of the release that the package was built on."""
-    with open("/etc/os-release") as file:
-        [suite] = re.findall("^VERSION_CODENAME=(.*)$", file.read(), re.MULTILINE)
-    run("mmdebstrap", "--quiet", "--variant=minbase", "--include=curl,ca-certificates,procps", suite, root,
-        stdout=subprocess.DEVNULL)
-    # Nothing of this machine's is mounted there: the folder is removed in the end.
-    run("mount", "-t", "proc", "proc", root + "/proc")
-    run("mount", "-t", "tmpfs", "tmpfs", root + "/dev")
-    for name, number in {"null": "3", "zero": "5", "random": "8", "urandom": "9"}.items():
-        run("mknod", "-m", "666", root + "/dev/" + name, "c", "1", number)
-    os.mkdir(root + "/dev/shm")
-    os.chmod(root + "/dev/shm", 0o1777)
-    shutil.copy("/etc/resolv.conf", root + "/etc/resolv.conf")
-    for path in glob.glob("/etc/apt/apt.conf.d/*proxy*"):
-        shutil.copy(path, root + "/etc/apt/apt.conf.d")
+def make_server(root):
+    debian.make(root, "curl", "ca-certificates", "procps")
     if deb.endswith(".deb"):
         shutil.copy(deb, root + "/root")
     else:
         maker = os.path.join(os.path.dirname(guide), "../deploy/deb.sh")
         run(maker, deb, root + "/root", stdout=subprocess.DEVNULL)
-    run("chroot", root, "apt-get", "update", "-q", stdout=subprocess.DEVNULL)
 
 
 def follow(root, services, chapter):
@@ -177,19 +162,12 @@ def check_links(folder):
 
 
 def main():
-    if os.geteuid() != 0:
-        print("a Debian of one's own takes root")
-        sys.exit(77)
-    if os.environ.get("FATHOM_OWN_MOUNTS") != "1":  # mounts end with the process
-        os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv],
-                   {**os.environ, "FATHOM_OWN_MOUNTS": "1"})
-    run("ip", "netns", "add", network)
-    atexit.register(run, "ip", "netns", "del", network)
-    run(*inside, "ip", "link", "set", "lo", "up")
+    debian.own_mounts()
+    inside.extend(debian.network_alone())
     with tempfile.TemporaryDirectory() as folder:
         root = folder + "/root"
         try:
-            make_debian(root)
+            make_server(root)
             check_links(root + "/usr/share/doc/fathom")
             services = Services(root)
             for chapter in CHAPTERS:
@@ -215,8 +193,7 @@ def main():
             run("chroot", root, "apt-get", "remove", "-y", "-q", "fathom", stdout=subprocess.DEVNULL)
             assert os.path.exists(root + "/var/lib/fathom/fathom.db"), "accounts must outlive the package"
         finally:
-            for name in ("dev", "proc"):
-                subprocess.run(["umount", "-l", os.path.join(root, name)], check=False)
+            debian.unmount(root)
     print("ok")
 
 
