@@ -419,6 +419,15 @@ static enum status check_positionals(const struct option_table *table,
     return STATUS_OK;
 }
 
+/* Other servers take the model as an argument. */
+static enum status refuse_argument(const struct option_table *table, const char *word,
+                                   struct error *error) {
+    bool has_model = options_find_option(table, BYTES_LITERAL("model")) != NULL;
+    return error_set(
+        error, STATUS_INVALID, "unexpected argument '%.80s'; %susage: fathom %s [options] %s", word,
+        has_model ? "a model is given with --model; " : "", table->command, table->arguments);
+}
+
 static enum status parse_words(const struct option_table *table, int argc, char **argv,
                                void *values, struct option_result *result, struct error *error) {
     enum status status = STATUS_OK;
@@ -440,9 +449,7 @@ static enum status parse_words(const struct option_table *table, int argc, char 
                                "argument that begins with a dash after '--'",
                                word);
         } else if (result->positional_count == table->positional_max) {
-            status = error_set(error, STATUS_INVALID,
-                               "unexpected argument '%.80s'; usage: fathom %s [options] %s", word,
-                               table->command, table->arguments);
+            status = refuse_argument(table, word, error);
         } else {
             result->positional[result->positional_count++] = word;
             at++;

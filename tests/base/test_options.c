@@ -161,7 +161,7 @@ TEST(a_missing_value_is_not_the_next_flag) {
 }
 
 TEST(arguments_are_counted) {
-    refuses(PARSE("a", "b"), "unexpected argument 'b'");
+    refuses(PARSE("a", "b"), "unexpected argument 'b'; a model is given with --model; usage: ");
     static const struct option_table needy = {.command = "needy",
                                               .arguments = "DIR",
                                               .description = "",

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import sparse_model
 from reader import BLOCK, Reader
 from server import PATIENCE, environment, fathom
 
@@ -30,12 +31,7 @@ root, guide = sys.argv[2:4]
 SERVES = re.compile(r"(fathom|dev) serve\b|^podman run |^systemctl ")
 ELSEWHERE = {"apt-get": "operations", "systemctl": "operations", "ssh": "cluster", "scp": "cluster"}
 
-V3 = {"architectures": ["DeepseekV3ForCausalLM"], "vocab_size": 129280, "hidden_size": 7168, "num_hidden_layers": 61,
-      "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-      "v_head_dim": 128, "intermediate_size": 18432, "moe_intermediate_size": 2048, "n_routed_experts": 256,
-      "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4,
-      "num_nextn_predict_layers": 1, "max_position_embeddings": 163840,
-      "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+V3 = {**sparse_model.V3, "num_nextn_predict_layers": 1}
 V2_LITE = {"architectures": ["DeepseekV2ForCausalLM"], "vocab_size": 102400, "hidden_size": 2048, "num_hidden_layers": 27,
            "num_attention_heads": 16, "q_lora_rank": None, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
            "qk_rope_head_dim": 64, "v_head_dim": 128, "intermediate_size": 10944, "moe_intermediate_size": 1408,
