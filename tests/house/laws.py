@@ -42,7 +42,7 @@ FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages
 VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_layer", "experts", "mlp", "scratch", "token_loop"))
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
-COVERED_MAX = 59
+COVERED_MAX = 58
 FUNCTION_LINES_MAX = 70
 
 # Files of a room in layers, from below: a file includes only those of its room that come before it.

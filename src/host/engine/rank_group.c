@@ -24,6 +24,7 @@
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/plan_check.h"
 #include "compute/weights/checkpoint.h"
+#include "host/engine/group_step.h"
 #include "host/process/log/log.h"
 
 #include <inttypes.h>
@@ -263,9 +264,17 @@ static size_t placement_bytes(const struct model_options *options) {
 static enum status open_all(struct rank_group *group, const struct model_options *options,
                             bool engine, struct error *error) {
     struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
-    if (!setup || strlen(options->directory) >= sizeof setup->directory) {
+    enum status status = STATUS_OK;
+    if (!setup)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
+    else if (strlen(options->directory) >= sizeof setup->directory)
+        status =
+            error_set(error, STATUS_TOO_LARGE, "the model's path has %zu bytes; expected below %d",
+                      strlen(options->directory), PATH_MAX);
+    if (status) {
+        checkpoint_close(options->checkpoint); /* no model takes it */
         free(setup);
-        return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
+        return status;
     }
     setup->options = *options;
     setup->engine = engine;
@@ -275,7 +284,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
-    enum status status = rank_group_open_own(&group->own, options, engine, error);
+    status = rank_group_open_own(&group->own, options, engine, error);
     struct reports reports;
     if (!gather_reports(group, &reports)) return error_set(error, STATUS_GONE, "a rank has died");
     for (uint32_t rank = 1; rank < group->count; rank++) {
@@ -614,29 +623,6 @@ void rank_group_regroup(struct rank_group *group) {
     heartbeat_set(HEARTBEAT_IDLE);
 }
 
-static void fail_plan(const struct step_plan *plan, struct step_result *result) {
-    *result = (struct step_result){.step = plan->step,
-                                   .row_count = plan->row_count,
-                                   .failed = plan->row_count > 0,
-                                   .rank = plan->rank};
-    record_set_head(result, RECORD_STEP_DONE);
-    for (uint32_t i = 0; i < plan->row_count; i++)
-        step_result_rows(result)[i] =
-            (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
-}
-
-/* A rank has died in the step: its rows fail, and the rows of the others are scheduled again. */
-static void rank_group_break_step(const struct rank_group *group,
-                                  const struct step_plan *const *plans,
-                                  struct step_result *const *results) {
-    for (uint32_t rank = 0; rank < group->count; rank++) {
-        fail_plan(plans[rank], results[rank]);
-        results[rank]->failed = !job_is_alive(rank) && plans[rank]->row_count > 0;
-        for (uint32_t i = 0; i < plans[rank]->row_count; i++)
-            step_result_rows(results[rank])[i].lost = !results[rank]->failed;
-    }
-}
-
 static void add_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
     struct group_order order = {.kind = ORDER_RUN,
                                 .splits_replicas = group->splits_replicas,
@@ -644,62 +630,46 @@ static void add_plan(struct rank_group *group, uint32_t rank, const struct step_
     add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
-/* Sets the compute time of all ranks: rank 0's step time without the longest wait for loads. Rank 0
- * computes its layers in step with the others, so its time includes waits on any rank. Rows on
- * several ranks wait at the same time for the same layers of loads that began together, so the
- * longest wait is what loads added to the step. If they wait for different layers, or if a waiting
- * rank would have been ahead of the others, the true value differs a little. The unit averages this
- * cost, and few steps wait. */
-static void set_times(const struct rank_group *group, struct step_result *const *results,
-                      int64_t rank_0_ns) {
-    int64_t awaited_ns = 0;
-    for (uint32_t rank = 0; rank < group->count; rank++)
-        if (results[rank]->awaited_ns > awaited_ns) awaited_ns = results[rank]->awaited_ns;
-    int64_t compute_ns = rank_0_ns > awaited_ns ? rank_0_ns - awaited_ns : 0;
-    for (uint32_t rank = 0; rank < group->count; rank++)
-        results[rank]->compute_ns = compute_ns;
-}
-
-/* Returns false if a rank has died. */
-static bool take_results(struct rank_group *group, const struct step_plan *const *plans,
+static void take_results(struct rank_group *group, const struct step_plan *const *plans,
                          struct step_result *const *results) {
     struct reports reports;
     bool whole = gather_reports(group, &reports);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct bytes report = take_report(group, &reports, rank);
         check(report.count <= group->own.result_bytes);
-        if (report.count) memcpy(results[rank], report.data, report.count);
-        if (!report.count || results[rank]->row_count != plans[rank]->row_count)
-            fail_plan(plans[rank], results[rank]);
+        group_step_take(plans[rank], report, results[rank]);
     }
-    return whole;
+    for (uint32_t rank = 0; rank < group->count && !whole; rank++)
+        group_step_break(plans[rank], job_is_alive(rank), results[rank]);
+}
+
+static bool rank_group_fits(const struct rank_group *group, const struct step_plan *none,
+                            const struct step_plan *plan, struct error *error) {
+    return group_step_check(none, plan, error) == STATUS_OK &&
+           engine_check(group->own.engine, plan, error) == STATUS_OK;
 }
 
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error) {
     struct error unused;
-    struct step_plan none = no_rows;
+    const struct step_plan none = group_step_none(plans, group->count);
     heartbeat_set(HEARTBEAT_WAITS); /* a stuck rank may not receive its order */
-    none.overlap = plans[0]->overlap;
     struct choose_replicas_step step = replicas_step(group);
-    for (uint32_t rank = 0; rank < group->count; rank++) { /* ranks with invalid plans take part */
-        none.others_draft |= plans[rank]->others_draft;
-        none.awaits = plans[0]->awaits;
-        see_plan(&step, plans[rank]);
-    }
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        see_plan(&step, group_step_check(&none, plans[rank], &unused) ? &none : plans[rank]);
     choose_ways(group, &step);
     job_tree_clear(&group->orders);
-    for (uint32_t rank = 1; rank < group->count; rank++) {
-        bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
-        if (job_is_alive(rank)) add_plan(group, rank, fails ? &none : plans[rank]);
+    for (uint32_t rank = 1; rank < group->count; rank++) { /* those with invalid plans take part */
+        bool fits = rank_group_fits(group, &none, plans[rank], error);
+        if (job_is_alive(rank)) add_plan(group, rank, fits ? plans[rank] : &none);
     }
     job_tree_send(&group->orders);
-    bool fails = engine_check(group->own.engine, plans[0], error) != STATUS_OK;
-    engine_run(group->own.engine, fails ? &none : plans[0], results[0], &unused);
+    bool fits = rank_group_fits(group, &none, plans[0], error);
+    engine_run(group->own.engine, fits ? plans[0] : &none, results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
-    if (fails) fail_plan(plans[0], results[0]);
-    if (!take_results(group, plans, results)) rank_group_break_step(group, plans, results);
-    set_times(group, results, rank_0_ns);
+    if (!fits) group_step_fail(plans[0], results[0]);
+    take_results(group, plans, results);
+    group_step_set_times(results, group->count, rank_0_ns);
     heartbeat_set(HEARTBEAT_IDLE);
 }
 
