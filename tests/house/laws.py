@@ -42,7 +42,7 @@ FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages
 VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_layer", "experts", "mlp", "scratch", "token_loop"))
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
-COVERED_MAX = 58
+COVERED_MAX = 57
 FUNCTION_LINES_MAX = 70
 
 # Files of a room in layers, from below: a file includes only those of its room that come before it.
@@ -208,7 +208,7 @@ def law_purity(root, libm, *pairs):
 # --- choices ----------------------------------------------------------------------------------------
 
 # What the hosts' side of the product asks of serving/policy, too (host/engine/rebalancer, lanes;
-# host/process/agent/supervisor, agent), and texts.
+# host/process/agent/unit_places, agent), and texts.
 NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|choose_overlap|place_ranks"
                           r"|balance_traffic)\w*|\w+_name")
 

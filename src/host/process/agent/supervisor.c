@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A machine (serving/supervision/supervise_unit.h) makes the decisions about a job, and
- * host/process/agent/unit_hosts.h executes its orders. This file assigns units to hosts, passes the
- * time, and logs reports.
+ * host/process/agent/unit_hosts.h executes its orders. This file passes the time, and logs reports.
  */
 #include "host/process/agent/supervisor.h"
 
@@ -9,14 +8,15 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/number.h"
+#include "host/process/agent/unit_places.h"
 #include "host/process/log/log.h"
 #include "host/process/private_room.h"
 #include "host/process/ranks/rank_health.h"
-#include "serving/policy/place_ranks.h"
 #include "serving/supervision/supervise_unit.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ struct supervisor {
     struct event *tick;
     struct supervisor_job *jobs; /* [unit_count] */
     struct supervise_timeout timeout;
-    char host[64];
+    char host[HOST_NAME_MAX + 1];
 };
 
 uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
@@ -236,44 +236,6 @@ static uint32_t supervisor_cpus(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-static bool is_here(const struct supervisor *supervisor, const char *name) {
-    size_t own = strcspn(supervisor->host, ".");
-    return strcmp(name, "localhost") == 0 || strcmp(name, supervisor->host) == 0 ||
-           (own && strlen(name) == own && strncmp(name, supervisor->host, own) == 0);
-}
-
-/* The hosts of all units, with their free slots. */
-struct slots {
-    uint32_t left[HOST_LIST_MAX], used[HOST_LIST_MAX];
-    uint32_t count;
-    struct place_part parts[HOST_LIST_MAX];
-};
-
-static enum status place_job(struct supervisor_job *job, struct slots *slots, struct error *error) {
-    const struct supervisor *supervisor = job->supervisor;
-    const struct host_list *list = supervisor->options.hosts;
-    job->unit.host_count =
-        place_ranks(slots->left, slots->count, job->unit.watch.rank_count, slots->parts);
-    if (!job->unit.host_count)
-        return error_set(error, STATUS_INVALID,
-                         "the hosts have too few slots for the %u ranks of unit %u",
-                         job->unit.watch.rank_count, job->number);
-    job->parts = calloc(job->unit.host_count, sizeof *job->parts);
-    job->unit.hosts = calloc(job->unit.host_count, sizeof *job->unit.hosts);
-    if (!job->parts || !job->unit.hosts)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
-    for (uint32_t i = 0; i < job->unit.host_count; i++) {
-        const struct place_part *part = &slots->parts[i];
-        const char *name = list ? list->names[part->host] : supervisor->host;
-        job->parts[i] = (struct unit_host){.name = name,
-                                           .is_here = !list || is_here(supervisor, name),
-                                           .before = slots->used[part->host]};
-        job->unit.hosts[i] = (struct supervise_host){.first = part->first, .count = part->count};
-        slots->used[part->host] += part->count;
-    }
-    return STATUS_OK;
-}
-
 static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct error *error) {
     const struct supervisor *supervisor = job->supervisor;
     char name[sizeof supervisor->options.units.check.unit];
@@ -287,25 +249,6 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
     return unit_hosts_open(&supervisor->options.units, &unit, &job->hosts, error);
 }
 
-/* The number of ranks of all units on a host: they slow each other down. */
-static uint32_t sharing(const struct supervisor *supervisor, const struct slots *slots,
-                        const char *host) {
-    const struct host_list *list = supervisor->options.hosts;
-    uint32_t at = 0;
-    while (list && strcmp(list->names[at], host) != 0)
-        at++;
-    return slots->used[at];
-}
-
-/* The timeout of a rank. Assumes that all hosts have as many CPUs as this one. */
-static struct supervise_timeout timeout(const struct supervisor *supervisor,
-                                        const struct slots *slots) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < slots->count; i++)
-        if (slots->used[i] > most) most = slots->used[i];
-    return supervise_timeout(supervisor->options.rank_timeout_ns, most, supervisor_cpus());
-}
-
 static enum status supervisor_open_unit(struct supervise_unit *unit, uint32_t ranks,
                                         struct error *error) {
     unit->watch.rank_count = ranks;
@@ -317,37 +260,45 @@ static enum status supervisor_open_unit(struct supervise_unit *unit, uint32_t ra
                : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
 }
 
+/* Places all jobs. Assumes that all hosts have as many CPUs as this one. */
+static enum status place_jobs(struct supervisor *supervisor, struct error *error) {
+    const struct supervisor_options *options = &supervisor->options;
+    struct unit_places *places;
+    enum status status = unit_places_open(options->hosts, supervisor->host, &places, error);
+    if (status) return status;
+    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
+        struct supervisor_job *job = &supervisor->jobs[i];
+        status = unit_places_add(places, job->number, job->unit.watch.rank_count, &job->parts,
+                                 &job->unit.hosts, &job->unit.host_count, error);
+    }
+    supervisor->timeout =
+        supervise_timeout(options->rank_timeout_ns, unit_places_most(places), supervisor_cpus());
+    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
+        struct supervisor_job *job = &supervisor->jobs[i];
+        unit_places_share(places, job->parts, job->unit.host_count);
+        job->unit.timeout = supervisor->timeout;
+    }
+    unit_places_close(places);
+    return status;
+}
+
 static enum status open_jobs(struct supervisor *supervisor, struct error *error) {
     const struct supervisor_options *options = &supervisor->options;
-    struct slots *slots = calloc(1, sizeof *slots);
     enum status status = STATUS_OK;
     uint64_t token = 0;
     supervisor->jobs = calloc(options->unit_count, sizeof *supervisor->jobs);
     check(getrandom(&token, sizeof token, 0) == sizeof token);
-    if (!slots || !supervisor->jobs)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
-    if (!status) {
-        slots->count = options->hosts ? options->hosts->count : 1;
-        slots->left[0] = UINT32_MAX;
-        if (options->hosts)
-            memcpy(slots->left, options->hosts->slots, slots->count * sizeof *slots->left);
-    }
+    if (!supervisor->jobs)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
         status = supervisor_open_unit(&job->unit, options->rank_counts[i], error);
-        if (!status) status = place_job(job, slots, error);
     }
-    if (!status) supervisor->timeout = timeout(supervisor, slots);
-    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
-        struct supervisor_job *job = &supervisor->jobs[i];
-        job->unit.timeout = supervisor->timeout;
-        for (uint32_t part = 0; part < job->unit.host_count; part++)
-            job->parts[part].sharing = sharing(supervisor, slots, job->parts[part].name);
-        status = open_hosts(job, token, error);
-    }
-    free(slots);
+    if (!status) status = place_jobs(supervisor, error);
+    for (uint32_t i = 0; !status && i < options->unit_count; i++)
+        status = open_hosts(&supervisor->jobs[i], token, error);
     return status;
 }
 
@@ -356,7 +307,7 @@ enum status supervisor_open(const struct supervisor_options *options,
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     supervisor->options = *options;
-    if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
+    if (gethostname(supervisor->host, sizeof supervisor->host)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
     supervisor->tick = evtimer_new(options->units.base, supervisor_on_tick, supervisor);
     if (!status && !supervisor->tick)
