@@ -12,6 +12,7 @@ server ends when the next one starts, as they share a port. Stand-ins, as there 
 
 nginx and Caddy are themselves, where they are installed. Tables are compared with what Fathom prints: the models' sizes, the
 options that replace others'. Without a network namespace (root, or user namespaces) nothing is run."""
+import errno
 import http.client
 import json
 import os
@@ -259,6 +260,16 @@ def options_exist(text):
     assert checked > 80, checked
 
 
+def messages_exist(text):
+    """docs/quickstart.md: what one may see is what the program, or the system, says."""
+    with open(fathom, "rb") as file:
+        program = file.read()
+    quoted = re.findall(r"`([^`]+)`", " ".join(seen for seen, _ in rows(text.partition("## When it does not work")[2])))
+    for part in [part.strip() for message in quoted for part in message.split("…")]:
+        assert part.encode() in program or part in (os.strerror(errno.EADDRINUSE), os.strerror(errno.ECONNREFUSED)), part
+    assert len(quoted) > 8, quoted
+
+
 def main():
     if os.environ.get("FATHOM_OWN_NETWORK") != "1":
         apart = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c",
@@ -274,6 +285,8 @@ def main():
         finally:
             reader.end()
         assert followed >= 4, followed
+        if guide == "quickstart":
+            messages_exist(text)
         if guide == "models":
             numbers_are_true(text, folder)
         if guide == "coming-from":
