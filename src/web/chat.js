@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chat page: one conversation, kept in this page alone, over /v1/chat/completions. All URLs are relative: a proxy
-// may serve the page below a path of its own.
+// The chat page: joins the conversation that is shown, its answers under way, the list and the settings. An answer goes
+// on when another conversation is opened.
+import * as composer from './composer.js';
+import * as list from './conversations.js';
+import { button, byId, closeNotice, element, newId, notice, remember, remembered } from './dom.js';
+import * as settings from './settings.js';
+import { Store } from './store.js';
+import { Refusal, Server, modeOf } from './stream.js';
+import { messagesOf, newestLeaf, pathTo, siblingsOf, titleOf } from './tree.js';
+import { AnswerView, QuestionView } from './turns.js';
 
-const byId = (id) => document.getElementById(id);
 const log = byId('log'), scroller = byId('scroll'), welcome = byId('welcome');
-const question = byId('question'), send = byId('send'), stop = byId('stop');
-const temperature = byId('temperature'), temperatureValue = byId('temperature-value');
-const announcer = byId('announcer');
+const saveMs = 1000, waitMs = 1000;
 
 const tinyExamples = [
   'What is 4728 + 915?', 'How many r in strawberry?', 'what is an otter',
@@ -17,349 +22,418 @@ const otherExamples = [
   'What is the sum of the first 100 whole numbers?',
 ];
 
-let model = null;        // the server's name for it
-let key = remembered('fathom-api-key', ''); // '': the server has asked for none
-let messages = [];       // the model's prompt: {role, content}
-let chosenTemperature = null; // null: the model's own
-let running = null;      // AbortController of the answer that is being written
+const store = new Store(), server = new Server();
+const tab = remembered('tab', '', true) || newId();
+remember('tab', tab, true);
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
+// A conversation: its record, its turns by id, the leaf that is shown, and its answer under way.
+const fresh = () => ({ id: null, record: null, turns: new Map(), leaf: null, run: null, gone: false });
+let shown = fresh();
+const live = new Map();    // those with an answer under way, by id
+const views = new Map();   // of turns, by id
+const elsewhere = new Set(); // turns that another tab writes
+
+// ---- storing ----
+
+const kept = ({ code, fresh: isNew, ...turn }) => turn; // those two are of this visit
+
+function saveTurn(turn) {
+  const { id, ...fields } = kept(turn);
+  return store.patch('turns', id, fields);
 }
 
-// ---- settings ----
-
-function remembered(key, fallback) {
-  try { return localStorage.getItem(key) ?? fallback; } catch { return fallback; }
+function saveRecord(chat, fields) {
+  Object.assign(chat.record, fields);
+  return store.patch('conversations', chat.id, chat.gone ? { ...chat.record, deleted: 0 } : fields);
 }
 
-function remember(key, value) {
-  try { localStorage.setItem(key, value); } catch { /* private windows may refuse */ }
+function addTurn(chat, fields, text) {
+  const now = Date.now();
+  if (!chat.id) {
+    chat.id = newId();
+    chat.record = { id: chat.id, title: titleOf(text), created: now };
+    saveRecord(chat, { ...chat.record });
+    if (chat === shown) history.replaceState(null, '', `#${chat.id}`);
+    remember('draft new', null, true);
+  }
+  if (chat.gone) { // deleted in another tab: what is written here makes it new
+    saveRecord(chat, {});
+    for (const turn of chat.turns.values()) saveTurn(turn);
+    chat.gone = false;
+  }
+  const turn = { id: newId(), conversation: chat.id, at: now, state: 'done', ...fields };
+  for (const { at } of chat.turns.values()) turn.at = Math.max(turn.at, at + 1);
+  chat.turns.set(turn.id, turn);
+  chat.leaf = turn.id;
+  saveTurn(turn);
+  saveRecord(chat, { leaf: turn.id, changed: now }).then(list.refresh);
+  return turn;
 }
 
-temperature.addEventListener('input', () => {
-  chosenTemperature = Number(temperature.value);
-  temperatureValue.textContent = chosenTemperature.toFixed(1);
+// ---- the log ----
+
+// Who scrolled up reads there, and stays there.
+let follows = true;
+
+function atEnd() {
+  return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+}
+
+function scrollToEnd() {
+  scroller.scrollTop = scroller.scrollHeight;
+  follows = true;
+  byId('to-end').hidden = true;
+}
+
+function following(paint) {
+  paint();
+  if (follows) scrollToEnd();
+  else byId('to-end').hidden = atEnd();
+}
+
+let lastTop = 0;
+scroller.addEventListener('scroll', () => {
+  if (scroller.scrollTop < lastTop) follows = atEnd();
+  else follows ||= atEnd();
+  lastTop = scroller.scrollTop;
+  byId('to-end').hidden = atEnd();
+});
+byId('to-end').addEventListener('click', () => {
+  scrollToEnd();
+  composer.focus();
+});
+
+const currentPath = () => pathTo(shown.turns, shown.leaf);
+
+const page = {
+  following,
+  isRunning: () => Boolean(shown.run),
+  choose(turn) {
+    shown.leaf = newestLeaf(shown.turns, turn.id);
+    saveRecord(shown, { leaf: shown.leaf });
+    show();
+    viewOf(turn).root.querySelector('.branches button:not(:disabled)')?.focus();
+  },
+  askAgain(turn, text) { ask(text, turn.parent); },
+  regenerate,
+  goOn(turn) { if (!shown.run) write(shown, turn, modeAfter(turn)); },
+  editQuestion(turn) { viewOf(shown.turns.get(turn.parent)).edit(); },
+};
+
+function viewOf(turn) {
+  let view = views.get(turn.id);
+  if (!view) {
+    view = turn.role === 'user' ? new QuestionView(turn, page) : new AnswerView(turn, page);
+    views.set(turn.id, view);
+  }
+  return view;
+}
+
+function show() {
+  const path = currentPath();
+  welcome.hidden = path.length > 0;
+  path.forEach((turn, i) => {
+    const { root } = viewOf(turn);
+    if (log.children[i] === root) return;
+    while (log.children[i]) log.lastChild.remove();
+    log.append(root);
+  });
+  while (log.children.length > path.length) log.lastChild.remove();
+  following(() => path.forEach((turn) => {
+    const view = viewOf(turn);
+    if (turn.role === 'assistant') view.setBusyElsewhere(elsewhere.has(turn.id) && shown.run?.turn !== turn);
+    view.refresh(siblingsOf(shown.turns, turn));
+  }));
+  showRunning();
+}
+
+function showRunning() {
+  composer.showRunning(Boolean(shown.run));
+  log.setAttribute('aria-live', shown.run ? 'off' : 'polite');
+}
+
+// ---- answers ----
+
+// A failed or unfinished answer is asked for again, and goes on; one that ended goes on behind its words.
+function modeAfter(turn) {
+  if (turn.state === 'done') {
+    turn.continued = true;
+    return 'prefix';
+  }
+  return modeOf(turn);
+}
+
+async function write(chat, turn, mode) {
+  const path = pathTo(chat.turns, turn.parent), view = viewOf(turn);
+  const controller = new AbortController(), run = chat.run = { turn, controller };
+  live.set(chat.id, chat);
+  Object.assign(turn, { state: 'writing', writer: tab, reason: null, error: null, code: null });
+  view.setBusy(true);
+  if (chat === shown) {
+    show();
+    scrollToEnd();
+  }
+  let saved = performance.now(), alive = false;
+  const began = saved;
+  const save = () => {
+    saved = performance.now();
+    store.post('writing', { id: turn.id });
+    return saveTurn(turn);
+  };
+  const waiting = setInterval(() => {
+    if (view.waiting === 'away' || view.hasGrown) return;
+    const seconds = Math.round((performance.now() - began) / 1000);
+    view.wait(alive ? `The question waits in the server's queue or is being read, ${seconds} s.` : `Waiting for the server, ${seconds} s.`);
+  }, waitMs);
+  save();
+  try {
+    turn.reason = await server.write(turn, messagesOf(path, settings.systemPrompt()), mode, {
+      signal: controller.signal,
+      onAlive() { alive = true; },
+      onText() {
+        view.paint();
+        if (performance.now() - saved > saveMs) save();
+      },
+      onWait(message, now) {
+        view.wait(`${message} The page asks again until the server is there.`, [button('Ask now', now)], 'away');
+      },
+      onBack() { view.wait('The server is there again.'); },
+    });
+    turn.state = 'done';
+  } catch (error) {
+    Object.assign(turn, { state: 'failed', error: error.message, code: error instanceof Refusal ? error.code : null, fresh: true });
+  }
+  clearInterval(waiting);
+  live.delete(chat.id);
+  chat.run = null;
+  if (turn.thought && turn.thoughtMs === undefined) view.endThinking();
+  view.setBusy(false);
+  save();
+  if (chat !== shown) return;
+  show();
+  byId('announcer').textContent = turn.state === 'failed' ? '' : turn.text;
+  if (document.activeElement === document.body) composer.focus();
+}
+
+// A new answer to a question; the former one stays as a branch.
+function answer(chat, question) {
+  let params;
+  try {
+    params = settings.requestParams();
+  } catch (error) {
+    notice('settings', error.message, { alert: true });
+    return;
+  }
+  write(chat, addTurn(chat, { role: 'assistant', parent: question.id, text: '', state: 'writing', writer: tab, params }), 'new');
+}
+
+function regenerate(turn) {
+  if (shown.run) return;
+  if (turn.text || turn.thought || turn.calls?.length) {
+    answer(shown, shown.turns.get(turn.parent));
+    return;
+  }
+  try {
+    turn.params = settings.requestParams(); // nothing came that would be lost
+  } catch (error) {
+    notice('settings', error.message, { alert: true });
+    return;
+  }
+  write(shown, turn, 'new');
+}
+
+function ask(text, parent = shown.leaf) {
+  if (shown.run || !text.trim()) return;
+  try { settings.requestParams(); } catch (error) {
+    notice('settings', error.message, { alert: true });
+    return;
+  }
+  closeNotice('settings');
+  const question = addTurn(shown, { role: 'user', parent, text }, text);
+  answer(shown, question);
+}
+
+// ---- conversations ----
+
+function display(chat) {
+  shown = chat;
+  log.replaceChildren();
+  for (const [id] of views) if (![...live.values()].some(({ turns }) => turns.has(id))) views.delete(id);
+  composer.openDraft(chat.id ?? 'new');
+  show();
+  scrollToEnd();
+  list.refresh();
+}
+
+async function load(id) {
+  if (live.has(id)) return live.get(id);
+  const record = (await store.conversations()).find((one) => one.id === id);
+  if (!record) return null;
+  const turns = new Map((await store.turns(id)).map((turn) => [turn.id, turn]));
+  const leaf = turns.has(record.leaf) ? record.leaf : newestLeaf(turns, null);
+  return { ...fresh(), id, record, turns, leaf };
+}
+
+async function open(id, remembers = true) {
+  const chat = await load(id);
+  if (!chat) {
+    if (id) notice('gone', 'This conversation is not in this browser.');
+    newChat();
+    return;
+  }
+  closeNotice('gone');
+  if (remembers && location.hash !== `#${id}`) history.pushState(null, '', `#${id}`);
+  display(chat);
+  store.post('who', {});
+  composer.focus();
+}
+
+function newChat() {
+  if (location.hash) history.pushState(null, '', location.pathname + location.search);
+  display(fresh());
+  composer.focus();
+}
+
+// Another tab has changed something: its turns are taken over, and ours stay.
+async function takeOver({ ids }) {
+  list.refresh();
+  const chat = shown;
+  if (!chat.id || !ids.some((id) => id === chat.id || chat.turns.has(id))) return;
+  const found = await load(chat.id);
+  if (chat !== shown) return;
+  if (!found || live.has(chat.id)) {
+    chat.gone = !found;
+    if (chat.gone) notice('gone', 'This conversation was deleted in another tab. What you write here brings it back.');
+    return;
+  }
+  chat.gone = false;
+  for (const [id, turn] of found.turns) {
+    if (turn.state !== 'writing') elsewhere.delete(id);
+    if (chat.turns.has(id)) Object.assign(chat.turns.get(id), turn);
+    else chat.turns.set(id, turn);
+  }
+  chat.record = found.record;
+  chat.leaf = newestLeaf(chat.turns, chat.leaf);
+  show();
+}
+
+store.addEventListener('changed', ({ detail }) => takeOver(detail));
+store.addEventListener('writing', ({ detail: { id } }) => {
+  elsewhere.add(id);
+  if (shown.turns.has(id)) show();
+});
+store.addEventListener('left', ({ detail: { ids } }) => {
+  for (const id of ids) elsewhere.delete(id);
+  show();
+});
+store.addEventListener('who', () => {
+  for (const { run } of live.values()) store.post('writing', { id: run.turn.id });
+});
+store.addEventListener('trouble', () => notice('storage',
+  `The browser cannot store this conversation (${store.trouble.name}): it is only in this page. Export it, or delete others.`,
+  { alert: true, actions: [['Export', list.exportCurrent]] }));
+store.addEventListener('well', () => closeNotice('storage'));
+
+// ---- controls ----
+
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && !document.querySelector('dialog[open]')) shown.run?.controller.abort();
+});
+byId('new-chat').addEventListener('click', () => {
+  list.closeOnPhone();
+  newChat();
+});
+window.addEventListener('popstate', () => (location.hash ? open(location.hash.slice(1), false) : display(fresh())));
+window.addEventListener('pagehide', () => {
+  const ids = [...live.values()].map(({ run }) => run.turn.id);
+  if (ids.length) store.post('left', { ids });
+});
+window.addEventListener('beforeunload', (event) => {
+  for (const { run } of live.values()) saveTurn(run.turn);
+  if (store.trouble && store.pending.turns.size) event.preventDefault(); // it would be lost
 });
 
 // ---- the key of a server with accounts ----
 
-function headersWith(more) {
-  return key ? { ...more, Authorization: `Bearer ${key}` } : more;
-}
-
-function showDoor() {
+function showDoor(text = '') {
   byId('door').hidden = false;
-  byId('door-text').textContent = key ? 'The server does not know this key.' : '';
+  byId('door-text').textContent = text;
   byId('key').focus();
 }
 
 byId('door').addEventListener('submit', (event) => {
   event.preventDefault();
-  key = byId('key').value.trim();
-  remember('fathom-api-key', key);
-  start();
+  server.key = byId('key').value.trim();
+  settings.keepKey(server.key, byId('key-kept').checked);
+  byId('key').value = '';
+  greet();
 });
-
-// ---- text ----
-
-// Inline code and bold text; everything else stays as it is.
-function addInline(parent, text) {
-  for (const piece of text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
-    if (/^`[^`]+`$/.test(piece)) parent.append(element('code', '', piece.slice(1, -1)));
-    else if (/^\*\*[^*]+\*\*$/.test(piece)) parent.append(element('strong', '', piece.slice(2, -2)));
-    else if (piece) parent.append(piece);
-  }
-}
-
-// Paragraphs and fenced code, made of text nodes only: an answer can never become markup.
-function renderAnswer(parent, text) {
-  const blocks = [];
-  let code = null;
-  for (const line of text.split('\n')) {
-    if (/^\s*```/.test(line)) {
-      code = code ? null : { code: true, lines: [] };
-      if (code) blocks.push(code);
-    } else if (code) {
-      code.lines.push(line);
-    } else if (!line.trim()) {
-      blocks.push(null);
-    } else {
-      const last = blocks.at(-1);
-      if (last && !last.code) last.lines.push(line);
-      else blocks.push({ code: false, lines: [line] });
-    }
-  }
-  parent.replaceChildren(...blocks.filter(Boolean).map((block) => {
-    if (!block.code) {
-      const paragraph = element('p');
-      addInline(paragraph, block.lines.join('\n'));
-      return paragraph;
-    }
-    const frame = element('pre');
-    frame.append(element('code', '', block.lines.join('\n')));
-    return frame;
-  }));
-}
-
-// ---- one answer on the page ----
-
-// What the answer took, by the server's clock: a stream may come to us in one burst.
-function factsOf({ prompt, output, ms }) {
-  const speed = 1000 * (output - 1) / (ms.total - ms.ttft);
-  return [`${prompt.tokens} in, ${output} out`,
-    ...(output > 1 && Number.isFinite(speed) ? [`${speed.toFixed(1)} tokens/s`] : []),
-    `first token after ${Math.round(ms.ttft)} ms`];
-}
-
-class AnswerView {
-  constructor() {
-    this.root = element('article', 'turn busy');
-    this.root.setAttribute('aria-label', 'Answer');
-    this.root.setAttribute('aria-busy', 'true');
-    this.body = element('div', 'answer');
-    this.root.append(this.body);
-    log.append(this.root);
-    this.thought = '';
-    this.text = '';
-    this.began = performance.now();
-    this.painting = 0;
-  }
-
-  add(delta) {
-    if (!delta.reasoning_content && !delta.content) return;
-    this.thought += delta.reasoning_content ?? '';
-    if (delta.content && !this.text) this.endThinking();
-    this.text += delta.content ?? '';
-    this.painting ||= requestAnimationFrame(() => this.paint());
-  }
-
-  paint() {
-    cancelAnimationFrame(this.painting);
-    this.painting = 0;
-    const followed = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
-    if (this.thought && !this.thinking) this.openThinking();
-    if (this.thinking) this.thinkingText.textContent = this.thought;
-    if (this.text) renderAnswer(this.body, this.text);
-    if (followed) scrollToEnd();
-  }
-
-  openThinking() {
-    this.thinking = element('details', 'thinking');
-    this.thinking.open = remembered('fathom-show-thinking', 'yes') === 'yes';
-    this.summary = element('summary', '', this.thoughtMs === undefined ? 'Thinking…' : this.thoughtFor());
-    this.summary.addEventListener('click', () =>
-      remember('fathom-show-thinking', this.thinking.open ? 'no' : 'yes'));
-    this.thinkingText = element('div');
-    this.thinking.append(this.summary, this.thinkingText);
-    this.body.before(this.thinking);
-  }
-
-  endThinking() {
-    this.thoughtMs = performance.now() - this.began;
-    if (this.summary) this.summary.textContent = this.thoughtFor();
-  }
-
-  thoughtFor() {
-    return `Thought for ${(this.thoughtMs / 1000).toFixed(1)} s`;
-  }
-
-  finish({ reason, receipt, error, retry }) {
-    if (this.thought && this.thoughtMs === undefined) this.endThinking();
-    this.paint();
-    this.root.classList.remove('busy');
-    this.root.setAttribute('aria-busy', 'false');
-    const facts = receipt ? factsOf(receipt) : [];
-    if (reason === 'length') facts.push('cut at the length limit');
-    if (reason === 'stopped') facts.push('stopped');
-    if (facts.length && !error) this.root.append(element('p', 'facts', facts.join(' · ')));
-    if (error) this.showError(error, retry);
-    scrollToEnd();
-  }
-
-  showError(error, retry) {
-    const box = element('p', 'failure', error);
-    box.setAttribute('role', 'alert');
-    const again = element('button', '', 'Try again');
-    again.type = 'button';
-    again.addEventListener('click', () => {
-      this.root.remove();
-      retry();
-    });
-    box.append(again);
-    this.root.append(box);
-  }
-}
-
-function scrollToEnd() {
-  scroller.scrollTop = scroller.scrollHeight;
-}
-
-// ---- talking to the server ----
-
-async function errorOf(response) {
-  let said = '';
-  try { said = (await response.json()).error.message; } catch { /* not ours: the status must do */ }
-  if (said) return said;
-  return `The server answered with status ${response.status}.`;
-}
-
-// The events of a text/event-stream, parsed; ends at [DONE].
-async function* readEvents(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let pending = '';
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    pending += value;
-    const lines = pending.split('\n');
-    pending = lines.pop();
-    for (const line of lines) {
-      if (!line.startsWith('data:')) continue;
-      const data = line.slice(5).trim();
-      if (data === '[DONE]') return;
-      yield JSON.parse(data);
-    }
-  }
-}
-
-async function streamAnswer(view, signal) {
-  const body = { messages, stream: true, return_receipt: true };
-  if (model) body.model = model;
-  if (chosenTemperature !== null) body.temperature = chosenTemperature;
-  const response = await fetch('v1/chat/completions', {
-    method: 'POST', headers: headersWith({ 'Content-Type': 'application/json' }),
-    body: JSON.stringify(body), signal,
-  });
-  if (response.status === 401) showDoor();
-  if (!response.ok) return { error: await errorOf(response) };
-  let reason = null, receipt = null;
-  for await (const event of readEvents(response)) {
-    if (event.error) return { error: event.error.message };
-    const choice = event.choices?.[0];
-    if (choice?.delta) view.add(choice.delta);
-    if (choice?.finish_reason) reason = choice.finish_reason;
-    if (event.receipt) receipt = event.receipt;
-  }
-  return reason ? { reason, receipt } : { error: 'The connection broke before the answer ended.' };
-}
-
-async function answer() {
-  const view = new AnswerView();
-  const controller = running = new AbortController();
-  showRunning();
-  scrollToEnd();
-  let result;
-  try {
-    result = await streamAnswer(view, controller.signal);
-  } catch (failure) {
-    result = controller.signal.aborted
-      ? { reason: 'stopped' }
-      : { error: `The server cannot be reached (${failure.message}).` };
-  }
-  if (!view.root.isConnected) return; // a new chat has begun
-  if (running === controller) running = null;
-  if (!result.error && view.text) messages.push({ role: 'assistant', content: view.text });
-  else if (!result.error) messages.pop(); // stopped before any answer: the question was not asked
-  view.finish({ ...result, retry: () => { if (!running) answer(); } });
-  announcer.textContent = result.error ? '' : view.text;
-  showRunning();
-  question.focus();
-}
-
-// ---- controls ----
-
-function showRunning() {
-  stop.hidden = !running;
-  send.hidden = Boolean(running);
-  send.disabled = !question.value.trim();
-  log.setAttribute('aria-live', running ? 'off' : 'polite');
-}
-
-function fitQuestion() {
-  question.style.height = 'auto';
-  question.style.height = `${question.scrollHeight}px`;
-  showRunning();
-}
-
-function ask(text) {
-  if (running || !text.trim()) return;
-  // If its answer failed, a question is replaced by the next one.
-  log.querySelectorAll('.failure').forEach((box) => box.querySelector('button')?.remove());
-  if (messages.at(-1)?.role === 'user') messages.pop();
-  welcome.hidden = true;
-  messages.push({ role: 'user', content: text });
-  const mine = element('article', 'turn mine', text);
-  mine.setAttribute('aria-label', 'You');
-  log.append(mine);
-  question.value = '';
-  fitQuestion();
-  answer();
-}
-
-function newChat() {
-  running?.abort();
-  running = null;
-  messages = [];
-  log.replaceChildren();
-  welcome.hidden = false;
-  showRunning();
-  question.focus();
-}
-
-byId('composer').addEventListener('submit', (event) => {
-  event.preventDefault();
-  ask(question.value);
-});
-
-question.addEventListener('input', fitQuestion);
-question.addEventListener('keydown', (event) => {
-  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-  event.preventDefault();
-  ask(question.value);
-});
-
-document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape') running?.abort();
-});
-
-stop.addEventListener('click', () => running?.abort());
-byId('new-chat').addEventListener('click', newChat);
 
 // ---- start ----
 
 function showWelcome() {
-  const tiny = !model || model.startsWith('tiny-r1');
+  const tiny = !server.model || server.model.startsWith('tiny-r1');
   byId('welcome-text').textContent = tiny
     ? 'A very small model that thinks before it answers. It adds and multiplies, counts letters, ' +
       'defines common nouns and tells short stories; it knows little else.'
     : 'Everything you write stays between this page and your server.';
   byId('examples').replaceChildren(...(tiny ? tinyExamples : otherExamples).map((text) => {
-    const item = element('li'), button = element('button', '', text);
-    button.type = 'button';
-    button.addEventListener('click', () => ask(text));
-    item.append(button);
+    const item = element('li');
+    item.append(button(text, () => ask(text)));
     return item;
   }));
 }
 
-async function start() {
+async function greet() {
   try {
-    const response = await fetch('v1/models', { headers: headersWith({}) });
+    if (!await server.greet()) return;
     byId('door').hidden = true;
-    if (response.status === 401) return showDoor();
-    model = (await response.json()).data[0].id;
-    byId('model').textContent = model;
-    document.title = `${model} – Fathom`;
   } catch {
     byId('model').textContent = 'server not reachable';
   }
   showWelcome();
+}
+
+server.onModel = () => {
+  byId('model').textContent = server.model;
+  document.title = `${server.model} – Fathom`;
+};
+server.onKeyWanted = () => showDoor(server.key ? 'The server does not know this key.' : '');
+
+async function start() {
+  server.key = settings.readKey();
+  settings.start({
+    onKey(wanted) {
+      if (!wanted) server.key = '';
+      showDoor();
+    },
+  });
+  composer.start({
+    server,
+    onSend() {
+      const text = composer.text();
+      if (shown.run || !text.trim()) return;
+      const had = shown.leaf;
+      ask(text);
+      if (shown.leaf !== had) composer.setText('');
+    },
+    onStop: () => shown.run?.controller.abort(),
+    lastQuestion: () => currentPath().findLast(({ role }) => role === 'user')?.text ?? '',
+  });
+  await store.open();
+  if (store.trouble)
+    notice('storage', 'This browser keeps no conversations here: they are lost when the page is closed.', { alert: true });
+  await list.start(store, {
+    current: () => shown.record,
+    currentPath,
+    open: (id) => open(id),
+    close: () => newChat(),
+  });
+  if (location.hash) await open(location.hash.slice(1), false);
+  else composer.openDraft('new');
+  await greet();
   showRunning();
-  question.focus();
+  composer.focus();
 }
 
 start();

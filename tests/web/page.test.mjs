@@ -3,27 +3,18 @@
 // server only. With FATHOM_SCREENSHOTS=DIR it leaves pictures there.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { createServer, request } from 'node:http';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, afterEach, test } from 'node:test';
-import { chromium } from 'playwright-core';
-import { Server, patience, same, slow } from './lib/server.mjs';
+import { Tab, launch, startProxy } from './lib/tab.mjs';
+import { Server, same, slow } from './lib/server.mjs';
 
-const executablePath = process.env.FATHOM_CHROMIUM ??
-  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
-
-let server, browser, page, strangers, complaints;
+let server, browser, tab, page, answers, finished;
 
 before(async () => {
   server = await Server.start(...same);
-  browser = await chromium.launch({
-    executablePath,
-    timeout: patience,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
-      '--disable-component-update', '--disable-sync', '--no-first-run'],
-  });
+  browser = await launch();
 });
 
 after(async () => {
@@ -32,39 +23,21 @@ after(async () => {
 });
 
 async function open(options = {}, url = server.url) {
-  const context = await browser.newContext({ viewport: { width: 1000, height: 750 }, ...options });
-  context.setDefaultTimeout(patience);
-  page = await context.newPage();
-  strangers = [];
-  complaints = [];
-  page.on('request', (request) => {
-    if (!request.url().startsWith(`${url}/`)) strangers.push(request.url());
-  });
-  page.on('pageerror', (error) => complaints.push(error.message));
-  page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(message.text());
-  });
-  await page.goto(`${url}/`);
-  await page.locator('#examples button').first().waitFor();
+  tab = await Tab.open(browser, url, options);
+  page = tab.page;
+  answers = () => tab.answers();
+  finished = (index) => tab.finished(index);
 }
 
 beforeEach(async () => { await open(); });
-afterEach(async () => { await page.context().close(); });
+afterEach(async () => { await tab.close(); });
 
-const answers = () => page.locator('#log article.turn:not(.mine)');
-const finished = (index) => answers().nth(index).locator('.facts').waitFor();
-
-// Only then is an answer the same each time.
-const chooseTheLikeliest = () => page.locator('#temperature').fill('0');
+const chooseTheLikeliest = () => tab.chooseTheLikeliest();
+const picture = (name) => tab.picture(name);
 
 async function ask(text) {
-  await page.getByLabel('Your message').fill(text);
+  await tab.box().fill(text);
   await page.keyboard.press('Enter');
-}
-
-async function picture(name) {
-  if (process.env.FATHOM_SCREENSHOTS)
-    await page.screenshot({ path: `${process.env.FATHOM_SCREENSHOTS}/${name}.png` });
 }
 
 test('a question is typed, thought about and answered, on this server alone', async () => {
@@ -73,49 +46,29 @@ test('a question is typed, thought about and answered, on this server alone', as
   await chooseTheLikeliest();
   await ask('What is 4728 + 915?');
   await finished(0);
-  assert.equal(await page.locator('.turn.mine').textContent(), 'What is 4728 + 915?');
+  assert.equal(await tab.questions().textContent(), 'What is 4728 + 915?');
   assert.equal(await answers().nth(0).locator('.answer').textContent(), '4728 + 915 = 5643');
   const thinking = answers().nth(0).locator('.thinking');
   assert.match(await thinking.locator('div').textContent(), /ones 8\+5\+0=13/);
   assert.match(await thinking.locator('summary').textContent(), /^Thought for \d/);
   assert.match(await answers().nth(0).locator('.facts').textContent(), /\d+ in, \d+ out/);
   await picture('answer');
-  assert.deepEqual(strangers, []);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(tab.strangers, []);
+  assert.deepEqual(tab.complaints, []);
 });
 
-// What nginx does with `location /llm/ { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
-async function startProxy(prefix) {
-  const proxy = createServer((asked, answer) => {
-    if (!asked.url.startsWith(prefix)) {
-      answer.writeHead(404).end();
-      return;
-    }
-    const { method, headers } = asked;
-    const passed = request(server.url + asked.url.slice(prefix.length - 1), { method, headers }, (response) => {
-      answer.writeHead(response.statusCode, response.headers);
-      response.pipe(answer);
-    });
-    passed.on('error', () => answer.destroy());
-    asked.pipe(passed);
-  });
-  await new Promise((resolve) => { proxy.listen(0, '127.0.0.1', resolve); });
-  return proxy;
-}
-
 test('a proxy may serve the page below a path of its own', async () => {
-  const proxy = await startProxy('/llm/');
-  await page.context().close();
-  await open({}, `http://127.0.0.1:${proxy.address().port}/llm`);
+  const proxy = await startProxy(server.url, '/llm/');
+  await tab.close();
+  await open({}, proxy.url);
   assert.equal(await page.locator('#model').textContent(), 'tiny-r1');
   assert.ok(await page.locator('header img').evaluate((icon) => icon.complete && icon.naturalWidth > 0));
   await ask('What is 4728 + 915?');
   await finished(0);
-  assert.deepEqual(strangers, []);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(tab.strangers, []);
+  assert.deepEqual(tab.complaints, []);
   await page.goto('about:blank');
-  proxy.close();
-  proxy.closeAllConnections();
+  await proxy.stop();
 });
 
 test('an answer that comes in one burst took what the server says', async () => {
@@ -134,7 +87,7 @@ test('an answer that comes in one burst took what the server says', async () => 
   const speed = 1000 * (output - 1) / (ms.total - ms.ttft);
   assert.equal(await answers().nth(0).locator('.facts').textContent(),
     `${prompt.tokens} in, ${output} out · ${speed.toFixed(1)} tokens/s · first token after ${Math.round(ms.ttft)} ms`);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(tab.complaints, []);
 });
 
 test('the thinking can be folded, and stays so', async () => {
@@ -150,7 +103,7 @@ test('the thinking can be folded, and stays so', async () => {
   assert.ok(!(await answers().nth(1).locator('.thinking div').isVisible()));
 });
 
-test('turns make one conversation, and a new chat forgets it', async () => {
+test('turns make one conversation, and a new chat begins another', async () => {
   const bodies = [];
   page.on('request', (request) => {
     if (request.method() === 'POST') bodies.push(request.postDataJSON());
@@ -179,7 +132,7 @@ test('an example is asked by a click', async () => {
 });
 
 test('Enter sends, Shift+Enter does not', async () => {
-  const box = page.getByLabel('Your message');
+  const box = tab.box();
   assert.ok(await page.getByRole('button', { name: 'Send' }).isDisabled());
   await box.pressSequentially('What is');
   await page.keyboard.press('Shift+Enter');
@@ -193,7 +146,7 @@ test('Enter sends, Shift+Enter does not', async () => {
 
 test('the stop button ends an answer on the page and on the server', async () => {
   const slowServer = await Server.start(...slow);
-  await page.context().close();
+  await tab.close();
   await open({}, slowServer.url);
   await page.route('**/v1/chat/completions', async (route) => {
     const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 1900 };
@@ -275,9 +228,9 @@ test('a server with accounts is given a key', async () => {
 });
 
 test('it fits a phone, in the dark too', async () => {
-  await page.context().close();
+  await tab.close();
   await open({ viewport: { width: 360, height: 740 }, colorScheme: 'dark', hasTouch: true });
-  await ask('What is 12 + 30?');
+  await tab.ask('What is 12 + 30?'); // Enter breaks the line there
   await finished(0);
   const { wide, dark } = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
@@ -285,7 +238,7 @@ test('it fits a phone, in the dark too', async () => {
   }));
   assert.ok(wide <= 360, `${wide} px wide`);
   assert.equal(dark, 'rgb(13, 21, 27)');
-  for (const name of ['Send', 'New chat'])
+  for (const name of ['Send', 'New chat', 'Settings', 'Conversations'])
     assert.ok(await page.getByRole('button', { name }).isVisible());
   await picture('phone');
 });

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/web_assets.h"
 
-#define ASSET(symbol, path, file, type) extern const char web_##symbol##_start[], web_##symbol##_end[];
+#define ASSET(symbol, path, file, type)                                                            \
+    extern const char web_##symbol##_start[], web_##symbol##_end[];
 #include "host/http/web_assets.inc"
 #undef ASSET
 

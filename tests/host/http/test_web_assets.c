@@ -41,9 +41,10 @@ TEST(each_file_of_the_sources_has_a_path) {
     DIR *folder = opendir(path);
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.') continue;
+        if (entry->d_name[0] == '.' || !strchr(entry->d_name, '.')) continue; /* a folder */
         int found = 0;
-        for (int i = 0; i < WEB_ASSET_COUNT; i++) found += !strcmp(files[i], entry->d_name);
+        for (int i = 0; i < WEB_ASSET_COUNT; i++)
+            found += !strcmp(files[i], entry->d_name);
         if (!found) fail_msg("%s has no row in web_assets.inc", entry->d_name);
     }
     closedir(folder);

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a turn looks: a question that can be edited, and an answer with its thoughts, its calls, how it ended, and what
+// can be done about it.
+import { button, copyText, element, remember, remembered } from './dom.js';
+import { create } from './plain_answer.js';
+import { isEmpty } from './tree.js';
+
+// What the answer took, by the server's clock: a stream may come to us in one burst.
+function factsOf({ prompt, output, ms }) {
+  const speed = 1000 * (output - 1) / (ms.total - ms.ttft);
+  return [`${prompt.tokens} in, ${output} out`,
+    ...(output > 1 && Number.isFinite(speed) ? [`${speed.toFixed(1)} tokens/s`] : []),
+    `first token after ${Math.round(ms.ttft)} ms`];
+}
+
+async function copyBy(text, shown) {
+  await copyText(text);
+  shown.textContent = 'Copied';
+  setTimeout(() => { shown.textContent = 'Copy'; }, 1500);
+}
+
+// `siblings` are the branches at this place: an arrow leads to the former and the next one.
+function branchesOf(turn, siblings, choose) {
+  const box = element('span', 'branches'), at = siblings.findIndex(({ id }) => id === turn.id);
+  const arrow = (label, title, other) => {
+    const made = button(label, () => choose(other), { title });
+    made.disabled = !other;
+    return made;
+  };
+  box.append(arrow('‹', 'Former branch', siblings[at - 1]),
+    element('span', '', `${at + 1}/${siblings.length}`), arrow('›', 'Next branch', siblings[at + 1]));
+  return box;
+}
+
+// A turn's view has `root`, and refresh(siblings) after the turn or its branches have changed.
+export class QuestionView {
+  constructor(turn, page) {
+    this.turn = turn;
+    this.page = page;
+    this.root = element('article', 'turn mine');
+    this.root.setAttribute('aria-label', 'You');
+    this.text = element('div', 'text', turn.text);
+    this.actions = element('div', 'actions');
+    this.root.append(element('h2', 'unseen', 'You'), this.text, this.actions);
+  }
+
+  refresh(siblings) {
+    const copy = button('Copy', () => copyBy(this.turn.text, copy));
+    this.actions.replaceChildren(...(siblings.length > 1 ? [branchesOf(this.turn, siblings, this.page.choose)] : []),
+      copy, button('Edit', () => this.edit()));
+  }
+
+  // The former question stays, as a branch.
+  edit() {
+    if (this.form) return;
+    this.form = element('form', 'edit');
+    const box = element('textarea');
+    box.value = this.turn.text;
+    box.rows = Math.min(12, this.turn.text.split('\n').length + 1);
+    box.setAttribute('aria-label', 'Edit your question');
+    const send = element('button', 'primary', 'Send');
+    const close = () => {
+      this.form.replaceWith(this.text);
+      this.form = null;
+      this.actions.hidden = false;
+      this.actions.lastChild.focus();
+    };
+    const submit = () => {
+      if (!box.value.trim() || this.page.isRunning()) return;
+      const text = box.value;
+      close();
+      this.page.askAgain(this.turn, text);
+    };
+    box.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') close();
+      else if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    this.form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      submit();
+    });
+    this.form.append(box, send, button('Cancel', close));
+    this.actions.hidden = true;
+    this.text.replaceWith(this.form);
+    box.focus();
+  }
+}
+
+export class AnswerView {
+  constructor(turn, page) {
+    this.turn = turn;
+    this.page = page;
+    this.root = element('article', 'turn');
+    this.root.setAttribute('aria-label', 'Answer');
+    this.body = element('div', 'answer');
+    this.calls = element('div', 'calls');
+    this.state = element('div', 'state');
+    this.actions = element('div', 'actions');
+    this.root.append(element('h2', 'unseen', 'Answer'), this.body, this.calls, this.state, this.actions);
+    this.shown = '';
+    this.shownThought = '';
+    this.began = performance.now();
+  }
+
+  // Shows what came since the last call.
+  paint() {
+    const { turn } = this, thought = turn.thought ?? '';
+    const grew = thought !== this.shownThought || turn.text !== this.shown || turn.calls?.length;
+    if (thought !== this.shownThought) {
+      if (!this.thinking) this.openThinking();
+      this.thoughts.append(thought.slice(this.shownThought.length));
+      this.shownThought = thought;
+    }
+    if (turn.text && turn.thoughtMs === undefined && this.busy) this.endThinking();
+    if (turn.text !== this.shown) {
+      if (!this.renderer) {
+        this.body.replaceChildren();
+        this.renderer = create(this.body, { around: this.page.following });
+        this.shown = '';
+      }
+      this.renderer.append(turn.text.slice(this.shown.length));
+      this.shown = turn.text;
+    }
+    if (turn.calls?.length) this.showCalls();
+    if (this.waiting && grew) this.wait(null);
+    this.hasGrown ||= grew;
+    this.open ||= grew;
+  }
+
+  openThinking() {
+    this.thinking = element('details', 'thinking');
+    this.thinking.open = remembered('show-thinking', 'yes') === 'yes';
+    this.summary = element('summary', '', this.turn.thoughtMs === undefined ? 'Thinking…' : this.thoughtFor());
+    this.summary.addEventListener('click', () => remember('show-thinking', this.thinking.open ? 'no' : 'yes'));
+    const text = element('div');
+    this.thinking.append(this.summary, text);
+    this.body.before(this.thinking);
+    this.thoughts = create(text, { plain: true, around: this.page.following });
+  }
+
+  endThinking() {
+    if (this.turn.thought) this.turn.thoughtMs = performance.now() - this.began;
+    if (this.summary) this.summary.textContent = this.thoughtFor();
+  }
+
+  thoughtFor() {
+    return `Thought for ${(this.turn.thoughtMs / 1000).toFixed(1)} s`;
+  }
+
+  showCalls() {
+    this.calls.replaceChildren(...this.turn.calls.filter(Boolean).map((call) => {
+      const box = element('figure', 'call');
+      let text = call.function.arguments;
+      try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not whole yet, or not JSON */ }
+      const frame = element('pre');
+      frame.append(element('code', '', text));
+      box.append(element('figcaption', '', `calls ${call.function.name}`), frame);
+      return box;
+    }));
+  }
+
+  // A line that says what is waited for; null: nothing. `kind` is what `waiting` says meanwhile.
+  wait(text, actions = [], kind = 'yes') {
+    this.waiting = text === null ? null : kind;
+    const line = element('p', 'waiting', text ?? '');
+    line.append(...actions);
+    this.state.replaceChildren(...(text === null ? [] : [line]));
+  }
+
+  // Another tab writes it.
+  setBusyElsewhere(busy) {
+    if (this.busy === busy || (busy && this.turn.state !== 'writing') || this.ours) return;
+    this.setBusy(busy);
+    this.ours = false;
+  }
+
+  setBusy(busy) {
+    this.busy = this.ours = busy;
+    this.hasGrown = false;
+    this.root.classList.toggle('busy', busy);
+    this.root.setAttribute('aria-busy', String(busy));
+    if (busy) {
+      this.began = performance.now();
+      this.renderer = null; // one that has ended is not appended to
+      this.shown = '';
+      this.actions.replaceChildren();
+      this.wait(null);
+    }
+  }
+
+  refresh(siblings) {
+    this.paint();
+    if (this.busy) return;
+    const { turn, page } = this;
+    if (turn.thought && turn.thoughtMs === undefined && this.summary) this.summary.textContent = 'Thought';
+    if (this.open) {
+      this.thoughts?.end();
+      this.renderer?.end();
+      this.open = false;
+    }
+    const came = !isEmpty(turn) || Boolean(turn.thought);
+    const again = button(turn.state === 'failed' ? 'Try again' : 'Regenerate', () => page.regenerate(turn));
+    const goOn = came && turn.params ? [button('Continue', () => page.goOn(turn))] : [];
+    this.state.replaceChildren();
+    if (turn.state === 'failed') this.showFailure(came, [...goOn, again]);
+    else if (turn.state === 'writing') this.showFailure(came, [...goOn, button('Try again', () => page.regenerate(turn))],
+      'This answer was not finished: the page was closed or reloaded while it came.');
+    else this.showFacts();
+    const copy = button('Copy', () => copyBy(turn.text, copy));
+    const ended = turn.state !== 'failed' && turn.state !== 'writing';
+    this.actions.replaceChildren(...(siblings.length > 1 ? [branchesOf(turn, siblings, page.choose)] : []),
+      ...(turn.text ? [copy] : []), ...(ended ? [again] : []),
+      ...(ended && turn.reason !== 'stop' && turn.reason !== 'tool_calls' ? goOn : []));
+  }
+
+  showFacts() {
+    const { turn } = this, facts = turn.receipt ? factsOf(turn.receipt) : [];
+    if (turn.reason === 'length') facts.push('cut at the length limit');
+    if (turn.reason === 'stopped') facts.push('stopped');
+    if (isEmpty(turn) && turn.reason)
+      this.state.append(element('p', 'empty', turn.reason === 'stopped' ? 'Stopped before any text came.'
+        : `The model ended ${turn.thought ? 'after its thoughts, ' : ''}without an answer.`));
+    if (facts.length) this.state.append(element('p', 'facts', facts.join(' · ')));
+  }
+
+  showFailure(came, actions, text) {
+    const { turn } = this, box = element('div', 'failure');
+    if (turn.fresh) box.setAttribute('role', 'alert'); // one of an earlier visit does not interrupt
+    if (turn.error) box.append(element('p', '', turn.error));
+    if (text) box.append(element('p', '', text));
+    else if (came) box.append(element('p', '', 'The engine could not finish this answer. What came is kept.'));
+    if (turn.code === 'context_length_exceeded')
+      actions.unshift(button('Edit the question', () => this.page.editQuestion(turn)));
+    box.append(...actions);
+    this.state.append(box);
+  }
+}

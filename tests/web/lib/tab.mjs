@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chat page in a real browser. With FATHOM_SCREENSHOTS=DIR pictures are left there.
+import { existsSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { chromium } from 'playwright-core';
+import { patience } from './server.mjs';
+
+const executablePath = process.env.FATHOM_CHROMIUM ??
+  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+
+export function launch() {
+  return chromium.launch({
+    executablePath,
+    timeout: patience,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
+      '--disable-component-update', '--disable-sync', '--no-first-run'],
+  });
+}
+
+// One tab. `strangers` are requests to others than `url`, `complaints` errors of the page.
+export class Tab {
+  static async open(browser, url, options = {}, init) {
+    const context = await browser.newContext({ viewport: { width: 1000, height: 750 }, ...options });
+    context.setDefaultTimeout(patience);
+    if (init) await context.addInitScript(init);
+    return Tab.in(context, url);
+  }
+
+  static async in(context, url) {
+    const tab = new this();
+    tab.page = await context.newPage();
+    tab.strangers = [];
+    tab.complaints = [];
+    tab.page.on('request', (asked) => {
+      if (!asked.url().startsWith(`${url}/`) && !asked.url().startsWith('blob:')) tab.strangers.push(asked.url());
+    });
+    tab.page.on('pageerror', (error) => tab.complaints.push(error.message));
+    tab.page.on('console', (message) => {
+      if (message.type() === 'error') tab.complaints.push(message.text());
+    });
+    await tab.page.goto(`${url}/`);
+    await tab.ready();
+    return tab;
+  }
+
+  ready() { return this.page.locator('#examples button').first().waitFor({ state: 'attached' }); }
+
+  close() { return this.page.context().close(); }
+
+  box() { return this.page.locator('#question'); }
+  button(name) { return this.page.getByRole('button', { name, exact: true }); }
+  questions() { return this.page.locator('#log article.mine .text'); }
+  answers() { return this.page.locator('#log article.turn:not(.mine)'); }
+  answer(index = 0) { return this.answers().nth(index).locator('.answer'); }
+  items() { return this.page.locator('#conversations .open'); }
+  finished(index = 0) { return this.answers().nth(index).locator('.facts').waitFor(); }
+
+  async ask(text) {
+    await this.box().fill(text);
+    await this.button('Send').click();
+  }
+
+  // Only then is an answer the same each time.
+  chooseTheLikeliest() { return this.set('#temperature', '0'); }
+
+  async set(field, value) {
+    await this.button('Settings').click();
+    await this.page.locator(field).fill(value);
+    await this.button('Close the settings').click();
+  }
+
+  async openList() {
+    if (!await this.page.locator('#list').isVisible()) await this.button('Conversations').click();
+  }
+
+  async picture(name) {
+    if (process.env.FATHOM_SCREENSHOTS)
+      await this.page.screenshot({ path: `${process.env.FATHOM_SCREENSHOTS}/${name}.png` });
+  }
+}
+
+// What nginx does with `location PREFIX { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
+// `answerBytesMax`: an answer of the API is cut off after so many bytes.
+export async function startProxy(target, prefix = '/', port = 0) {
+  const proxy = createServer((asked, answer) => {
+    if (!asked.url.startsWith(prefix)) {
+      answer.writeHead(404).end();
+      return;
+    }
+    const { method, headers } = asked;
+    const passed = request(target + asked.url.slice(prefix.length - 1), { method, headers }, (response) => {
+      answer.writeHead(response.statusCode, response.headers);
+      let sent = 0;
+      response.on('data', (data) => {
+        sent += data.length;
+        answer.write(data);
+        if (method !== 'POST' || !proxy.answerBytesMax || sent < proxy.answerBytesMax) return;
+        passed.destroy();
+        answer.socket?.end();
+        proxy.onCut?.();
+      });
+      response.on('end', () => answer.end());
+      response.on('error', () => answer.destroy());
+    });
+    passed.on('error', () => answer.destroy());
+    asked.pipe(passed);
+  });
+  await new Promise((resolve) => { proxy.listen(port, '127.0.0.1', resolve); });
+  proxy.url = `http://127.0.0.1:${proxy.address().port}${prefix.slice(0, -1)}`;
+  proxy.stop = () => {
+    const closed = new Promise((resolve) => { proxy.close(resolve); });
+    proxy.closeAllConnections();
+    return closed;
+  };
+  return proxy;
+}
