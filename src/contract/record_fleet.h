@@ -41,7 +41,7 @@ struct fleet_gateway_unit {
     uint64_t instance; /* from the unit's hello */
     /* the fleet's number for the unit, taken from `instance`; 0: the unit is not in this fleet */
     uint32_t number;
-    uint32_t connection;     /* the gateway's id of the unit */
+    uint32_t connection;     /* the gateway's number for the unit, which its orders name */
     uint32_t role;           /* enum unit_role */
     uint32_t observed_state; /* FLEET_UNIT_STARTING, SERVING or DRAINING */
     uint32_t requests;       /* this gateway's requests on the unit */
@@ -127,7 +127,7 @@ struct record_fleet_action {
     uint32_t reason; /* enum scale_reason for the log; below FLEET_REASONS_MAX */
     /* DRAIN, RESUME, ROLE: one action for each gateway that is connected to the unit. */
     uint32_t gateway;    /* index of the gateway */
-    uint32_t connection; /* the gateway's id of the unit; 0: no gateway is connected to it */
+    uint32_t connection; /* the gateway's number for the unit; 0: no gateway is connected to it */
 };
 
 #define FLEET_REASONS_MAX 32

@@ -30,6 +30,16 @@ const char *record_unit_role_name(uint32_t role) {
     return names[role];
 }
 
+#define NAMED ((uint64_t)1 << 15) /* bit of an instance: its first 48 bits are a name */
+
+uint64_t record_unit_instance(const uint64_t *name, uint64_t random_bits) {
+    return name ? *name << 16 | NAMED | (random_bits & (NAMED - 1)) : random_bits & ~NAMED;
+}
+
+uint32_t record_unit_number(uint64_t instance) {
+    return instance & NAMED ? instance >> 16 & 0xffffff : 0;
+}
+
 bool record_unit_link_valid(const void *record) {
     return ((const struct record_unit_link *)record)->reserved == 0;
 }

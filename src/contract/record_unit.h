@@ -121,6 +121,17 @@ struct unit_rank { /* one rank in the hello of a unit */
     char kv_address[KV_ADDRESS_BYTES];
 };
 
+/* An instance is the id of one start of a unit. If the unit has a name (fathom unit --instance), the
+ * name is the first 48 bits: 24 bits that its fleet has chosen and 24 with the fleet's number for the
+ * unit. The next bit says whether there is a name. All other bits are random. */
+#define UNIT_INSTANCE_DIGITS 12 /* hexadecimal digits of a name */
+
+/* `name`: NULL if the unit has none. */
+uint64_t record_unit_instance(const uint64_t *name, uint64_t random_bits);
+
+/* Returns the fleet's number for the unit, from its instance; 0: it has none. */
+uint32_t record_unit_number(uint64_t instance);
+
 /* The description of a unit, sent to each gateway that connects, and after a ROLE. page_count and
  * requests_max are sums over the ranks. */
 struct record_unit_hello {
@@ -133,7 +144,7 @@ struct record_unit_hello {
     uint32_t role;       /* enum unit_role */
     uint32_t rank_count; /* 1..LIMIT_RANKS */
     uint32_t reserved;   /* zero */
-    /* random bits drawn at the unit's start, the same for all gateways; 0: none */
+    /* id of this start of the unit, the same for all gateways: record_unit_instance; 0: none */
     uint64_t instance;
     char model_id[32];    /* SHA-256 that identifies the checkpoint */
     char numerics_id[32]; /* short text, zero-padded */

@@ -17,10 +17,10 @@ static const char *role_name(uint32_t role) {
     return role < UNIT_ROLE_COUNT ? names[role] : "?";
 }
 
-/* Finds the entry of a unit, or a free one if `number` is 0. NULL: there is none. */
-static struct fleet_lines_unit *find(struct fleet_lines *lines, uint32_t number) {
+/* Finds the entry of a unit, or a free one if `connection` is 0. NULL: there is none. */
+static struct fleet_lines_unit *find(struct fleet_lines *lines, uint32_t connection) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (lines->units[i].number == number) return &lines->units[i];
+        if (lines->units[i].connection == connection) return &lines->units[i];
     return NULL;
 }
 
@@ -29,11 +29,14 @@ static double number_or_none(bool is_there, uint32_t number) {
     return is_there ? (double)number : NAN;
 }
 
-static double fleet_lines_job_of(const struct fleet_lines *lines, uint32_t number) {
-    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (number && lines->units[i].number == number)
-            return number_or_none(lines->units[i].job != 0, lines->units[i].job);
-    return NAN;
+static double fleet_lines_job_of(struct fleet_lines *lines, uint32_t connection) {
+    const struct fleet_lines_unit *unit = connection ? find(lines, connection) : NULL;
+    return unit ? number_or_none(unit->job != 0, unit->job) : NAN;
+}
+
+static uint32_t fleet_lines_number_of(const struct fleet_lines *lines, uint32_t connection) {
+    return lines->number_of ? lines->number_of(lines->number_context, (struct unit_id){connection})
+                            : connection;
 }
 
 /* ---- the requests of a lost unit ---- */
@@ -114,9 +117,10 @@ static uint32_t take_from_silent(struct fleet_lines *lines, struct request_id re
     return 0;
 }
 
-static void fleet_lines_receive_submit(struct fleet_lines *lines, uint32_t number,
+static void fleet_lines_receive_submit(struct fleet_lines *lines, uint32_t connection,
                                        const struct record_submit *submit) {
-    struct fleet_lines_unit *unit = find(lines, number);
+    struct fleet_lines_unit *unit = find(lines, connection);
+    uint32_t number = fleet_lines_number_of(lines, connection);
     char text[LOG_REQUEST_BYTES];
     struct bytes name = {submit_name(submit), submit->name_bytes};
     uint32_t before = take_from_silent(lines, submit->request);
@@ -128,7 +132,7 @@ static void fleet_lines_receive_submit(struct fleet_lines *lines, uint32_t numbe
     log_say(LOG_DEBUG, SUBJECT,
             "gets what another had unit=%u job=%.0f request=%s x_request_id=%.*s before=%u "
             "output=%u",
-            number, fleet_lines_job_of(lines, number), log_request_name(submit->request, text),
+            number, fleet_lines_job_of(lines, connection), log_request_name(submit->request, text),
             log_request_given(submit->request, name), name.data, before, submit->resumed_count);
     if (!loss) return;
     count_moved(loss, number);
@@ -144,18 +148,31 @@ void fleet_lines_ended(struct fleet_lines *lines, struct request_id request) {
 
 /* ---- units ---- */
 
-static void fleet_lines_receive_hello(struct fleet_lines *lines, uint32_t number,
+/* A unit that connects again may have its number before the loss of its old connection is
+ * detected. The gateway has moved the old connection's requests. */
+static void end_former(struct fleet_lines *lines, uint32_t connection, uint32_t number) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_lines_unit *unit = &lines->units[i];
+        if (unit->connection && unit->connection != connection && unit->number == number)
+            fleet_lines_lost(lines, unit->connection, false);
+    }
+}
+
+static void fleet_lines_receive_hello(struct fleet_lines *lines, uint32_t connection,
                                       const struct record_unit_hello *hello) {
-    struct fleet_lines_unit *unit = find(lines, number);
+    struct fleet_lines_unit *unit = find(lines, connection);
+    uint32_t number = fleet_lines_number_of(lines, connection);
     bool is_known = unit != NULL;
+    if (!is_known) end_former(lines, connection, number);
     if (!unit) unit = find(lines, 0);
     if (is_known && unit->role != hello->role)
         log_say(LOG_INFO, SUBJECT, "has changed its role unit=%u job=%.0f role=%s before=%s",
-                number, fleet_lines_job_of(lines, number), role_name(hello->role),
+                number, fleet_lines_job_of(lines, connection), role_name(hello->role),
                 role_name(unit->role));
     int64_t pid = hello->rank_count ? hello_ranks(hello)[0].pid : 0;
     uint32_t job = lines->job_of ? lines->job_of(lines->job_context, pid) : 0;
     if (unit) {
+        unit->connection = connection;
         unit->number = number;
         unit->job = job;
         unit->role = hello->role;
@@ -164,32 +181,34 @@ static void fleet_lines_receive_hello(struct fleet_lines *lines, uint32_t number
     }
     if (is_known) return;
     log_say(LOG_INFO, SUBJECT,
-            "serves unit=%u job=%.0f role=%s ranks=%u pid=%" PRId64
+            "serves unit=%u connection=%.0f job=%.0f role=%s ranks=%u pid=%" PRId64
             " pages=%u requests_max=%u numerics=%.*s",
-            number, number_or_none(job != 0, job), role_name(hello->role), hello->rank_count, pid,
-            hello->page_count, hello->requests_max, (int)sizeof hello->numerics_id,
-            hello->numerics_id);
+            number, number_or_none(connection != number, connection), number_or_none(job != 0, job),
+            role_name(hello->role), hello->rank_count, pid, hello->page_count, hello->requests_max,
+            (int)sizeof hello->numerics_id, hello->numerics_id);
 }
 
-void fleet_lines_received(struct fleet_lines *lines, uint32_t number, const struct record *record) {
+void fleet_lines_received(struct fleet_lines *lines, uint32_t connection,
+                          const struct record *record) {
     if (record->kind == RECORD_UNIT_HELLO)
-        fleet_lines_receive_hello(lines, number, (const struct record_unit_hello *)record);
+        fleet_lines_receive_hello(lines, connection, (const struct record_unit_hello *)record);
     if (record->kind != RECORD_FINISHED) return;
     uint32_t reason = ((const struct record_finished *)record)->reason;
-    struct fleet_lines_unit *unit = find(lines, number);
+    struct fleet_lines_unit *unit = find(lines, connection);
     if (unit) request_set_remove(&unit->holds, record_request(record));
     if (reason == FINISH_STOP_TOKEN ||
         reason == FINISH_LENGTH) /* the request's other unit is lost */
         fleet_lines_ended(lines, record_request(record));
 }
 
-void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struct record *record) {
-    struct fleet_lines_unit *unit = find(lines, number);
+void fleet_lines_refused(struct fleet_lines *lines, uint32_t connection,
+                         const struct record *record) {
+    struct fleet_lines_unit *unit = find(lines, connection);
     if (!unit || unit->is_refused) return;
     unit->is_refused = true;
     log_say(
-        LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s", number,
-        fleet_lines_job_of(lines, number), role_name(unit->role), unit->pid,
+        LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s",
+        unit->number, fleet_lines_job_of(lines, connection), role_name(unit->role), unit->pid,
         record->kind == RECORD_UNIT_HELLO
             ? "it serves another checkpoint than this gateway's --model, or than the units here, "
               "or has sizes that no unit has: give it the same --model"
@@ -211,10 +230,12 @@ static void notify_drain(double unit, double job, const struct record_drain *dra
         log_say(LOG_INFO, SUBJECT, "drains unit=%.0f job=%.0f rank=%.0f", unit, job, rank);
 }
 
-void fleet_lines_reported(struct fleet_lines *lines, uint32_t number, const struct record *record) {
-    double unit = number_or_none(number != 0, number), job = fleet_lines_job_of(lines, number);
-    if (record->kind == RECORD_SUBMIT && number)
-        fleet_lines_receive_submit(lines, number, (const struct record_submit *)record);
+void fleet_lines_reported(struct fleet_lines *lines, uint32_t connection,
+                          const struct record *record) {
+    double unit = connection ? fleet_lines_number_of(lines, connection) : NAN;
+    double job = fleet_lines_job_of(lines, connection);
+    if (record->kind == RECORD_SUBMIT && connection)
+        fleet_lines_receive_submit(lines, connection, (const struct record_submit *)record);
     else if (record->kind == RECORD_DRAIN)
         notify_drain(unit, job, (const struct record_drain *)record);
     else if (record->kind == RECORD_ROLE)
@@ -222,14 +243,14 @@ void fleet_lines_reported(struct fleet_lines *lines, uint32_t number, const stru
                 role_name(((const struct record_role *)record)->role));
 }
 
-void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked) {
-    struct fleet_lines_unit *unit = find(lines, number);
+void fleet_lines_lost(struct fleet_lines *lines, uint32_t connection, bool is_asked) {
+    struct fleet_lines_unit *unit = find(lines, connection);
     if (!unit) return; /* it had not sent its hello yet */
     uint32_t requests = follow_requests(lines, unit);
     log_say(is_asked ? LOG_INFO : LOG_WARNING, SUBJECT,
-            "is gone unit=%u job=%.0f role=%s pid=%" PRId64 " requests=%u", number,
-            fleet_lines_job_of(lines, number), role_name(unit->role), unit->pid, requests);
-    unit->number = 0;
+            "is gone unit=%u job=%.0f role=%s pid=%" PRId64 " requests=%u", unit->number,
+            fleet_lines_job_of(lines, connection), role_name(unit->role), unit->pid, requests);
+    unit->connection = 0;
 }
 
 void fleet_lines_close(struct fleet_lines *lines) {

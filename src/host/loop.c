@@ -232,7 +232,6 @@ static void loop_on_lost(void *context, uint32_t number) {
     record_queue_clear(&peer->waiting);
     peer->number = 0;
     if (has_machine(loop, GATEWAY)) {
-        fleet_lines_lost(&loop->fleet, number, loop->draining);
         report_link(loop, RECORD_UNIT_LOST, number);
         return;
     }
@@ -246,7 +245,6 @@ static void loop_on_lost(void *context, uint32_t number) {
 }
 
 static void forward_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
-    fleet_lines_received(&loop->fleet, unit, record);
     record_queue_force_from_unit(&loop->inboxes[GATEWAY], (struct unit_id){unit}, record);
 }
 
@@ -416,12 +414,17 @@ static bool may_feed(struct loop *loop, int which) {
     return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: at most one text */
 }
 
-/* After a record of a unit: logs it if the gateway has refused the unit. */
-static void report_if_refused(struct loop *loop, const struct record *record) {
+/* Writes the log lines about units after the gateway has received a record, because the gateway
+ * numbers a unit and may refuse it. */
+static void report_received(struct loop *loop, const struct record *record) {
     const struct loop_parts *parts = loop->parts;
-    if (record->kind != RECORD_FROM_UNIT || !parts->refuses) return;
+    if (record->kind == RECORD_UNIT_LOST)
+        fleet_lines_lost(&loop->fleet, ((const struct record_unit_link *)record)->unit.value,
+                         loop->draining);
+    if (record->kind != RECORD_FROM_UNIT) return;
     const struct record_envelope *envelope = (const struct record_envelope *)record;
-    if (parts->refuses(parts->refuses_context, envelope->unit))
+    fleet_lines_received(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
+    if (parts->refuses && parts->refuses(parts->refuses_context, envelope->unit))
         fleet_lines_refused(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
 }
 
@@ -433,7 +436,7 @@ static bool feed(struct loop *loop, int which, int64_t now) {
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
         if (status == STATUS_OK) {
-            if (which == GATEWAY) report_if_refused(loop, record);
+            if (which == GATEWAY) report_received(loop, record);
             record_queue_drop(&loop->inboxes[which]);
             moved = true;
             continue;
@@ -808,6 +811,8 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     loop->parts = parts;
     loop->fleet.job_of = parts->job_of;
     loop->fleet.job_context = parts->job_context;
+    loop->fleet.number_of = parts->number_of;
+    loop->fleet.number_context = parts->number_context;
     loop->machines[GATEWAY] = parts->gateway;
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);

@@ -58,6 +58,10 @@ struct loop_parts {
      * it ignores none. */
     bool (*refuses)(void *context, struct unit_id unit);
     void *refuses_context;
+    /* Returns the gateway's number for the unit with this connection; used by the log. NULL: it is
+     * the connection's number. */
+    uint32_t (*number_of)(void *context, struct unit_id unit);
+    void *number_context;
     /* Receives the unit's KV records and the DRAINs of its ranks, and answers by loop_notify_unit,
      * also during the call. NULL: KV blocks are neither loaded nor stored nor transferred. */
     void (*forward)(void *context, const struct record *record);

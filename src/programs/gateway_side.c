@@ -368,6 +368,10 @@ static bool refuses(void *context, struct unit_id unit) {
     return gateway_refuses(((const struct gateway_side *)context)->gateway, unit);
 }
 
+static uint32_t gateway_side_number_of(void *context, struct unit_id unit) {
+    return gateway_unit_number(((const struct gateway_side *)context)->gateway, unit);
+}
+
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
     parts->finish_ns_max = drain_option_end_ns(side->values->drain_timeout);
@@ -376,6 +380,8 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->admit_context = side;
     parts->refuses = refuses;
     parts->refuses_context = side;
+    parts->number_of = gateway_side_number_of;
+    parts->number_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
     parts->constrain = side->text.tokenizer ? constrain : NULL;

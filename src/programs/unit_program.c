@@ -73,8 +73,8 @@ static const struct option unit_rows[] = {
      "maximum bytes of KV blocks that each rank sends per second; 0: no limit", AT(kv_send_rate),
      .needs = "kv-listen", .group = OPTION_GROUP_FLEET},
     {"instance", OPTION_TEXT, NULL,
-     "12 hexadecimal digits that name the unit in GET /debug/fleet; a fleet's manager sets them to "
-     "identify its units",
+     "12 hexadecimal digits that name the unit in GET /debug/fleet, the last 6 its number there; a "
+     "fleet's manager sets them to identify its units",
      AT(unit.instance), .group = OPTION_GROUP_FLEET},
     {"board", OPTION_TEXT, NULL,
      "where to write heartbeats; set by the supervisor that starts the unit", AT(health),

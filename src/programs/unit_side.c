@@ -209,12 +209,9 @@ static uint32_t load_parts(const struct unit_side *side) {
 
 /* Each start is a new instance, even if the unit has a name. */
 static uint64_t choose_instance(const struct unit_side_values *values) {
-    const uint64_t random_bits = ((uint64_t)1 << (64 - 4 * UNIT_INSTANCE_DIGITS)) - 1;
-    uint64_t instance;
-    check(getrandom(&instance, sizeof instance, 0) == sizeof instance);
-    if (!values->instance) return instance;
-    uint64_t named = strtoull(values->instance, NULL, 16);
-    return named << (64 - 4 * UNIT_INSTANCE_DIGITS) | (instance & random_bits);
+    uint64_t random_bits, name = values->instance ? strtoull(values->instance, NULL, 16) : 0;
+    check(getrandom(&random_bits, sizeof random_bits, 0) == sizeof random_bits);
+    return record_unit_instance(values->instance ? &name : NULL, random_bits);
 }
 
 static enum status unit_side_open_units(struct unit_side *side, struct error *error) {

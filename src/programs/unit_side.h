@@ -22,10 +22,8 @@ struct unit_side_values {
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
-    const char *instance; /* id of this start in hexadecimal, set by a supervisor; NULL: none */
+    const char *instance; /* the unit's name: UNIT_INSTANCE_DIGITS digits; NULL: none */
 };
-
-#define UNIT_INSTANCE_DIGITS 12 /* of 16 */
 
 /* Rows for an option table of struct `owner` with a member struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \

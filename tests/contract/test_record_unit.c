@@ -41,6 +41,19 @@ TEST(hellos_out_of_range_are_refused) {
     assert_invalid(hello);
 }
 
+TEST(an_instance_has_the_fleets_number_or_none) {
+    const uint64_t name = 0xa1b2c3000007, nameless = 0xa1b2c3000000;
+    uint64_t instance = record_unit_instance(&name, UINT64_MAX);
+    assert_int_equal(instance >> 16, name);
+    assert_int_equal(record_unit_number(instance), 7);
+    assert_int_equal(record_unit_number(record_unit_instance(&name, 0)), 7);
+    assert_true(record_unit_instance(&name, 1) != record_unit_instance(&name, 2));
+    assert_int_equal(record_unit_number(record_unit_instance(&nameless, UINT64_MAX)), 0);
+    for (uint32_t bit = 0; bit < 64; bit++)
+        assert_int_equal(record_unit_number(record_unit_instance(NULL, UINT64_MAX >> bit)), 0);
+    assert_int_equal(record_unit_instance(NULL, 0xa1b2c30000070001), 0xa1b2c30000070001);
+}
+
 TEST(experts_out_of_range_are_refused) {
     struct record_drain *drain = good_drain_of_rank();
     assert_true(record_valid(drain, sizeof *drain));

@@ -134,6 +134,36 @@ TEST_AROUND(a_unit_is_named_by_its_supervisor_as_well, begin, end) {
                         "warning unit  is gone unit=3 job=2 role=both pid=77 requests=0\n");
 }
 
+static uint32_t number_of(void *context, struct unit_id unit) {
+    return unit.value == 3 || unit.value == 5 ? 70 : unit.value;
+}
+
+TEST_AROUND(a_unit_is_named_by_the_gateways_number, begin, end) {
+    lines.number_of = number_of;
+    hello(3, UNIT_BOTH, 77);
+    assert_string_equal(received_news(),
+                        "info unit  serves unit=70 connection=3 role=both ranks=1 pid=77 pages=16 "
+                        "requests_max=4 numerics=n1\n");
+    hello(4, UNIT_BOTH, 78);
+    assert_non_null(strstr(received_news(), "serves unit=4 role"));
+    notify_drain(3, false, false);
+    assert_string_equal(received_news(), "info unit  drains unit=70\n");
+    hello(3, UNIT_DECODE, 77);
+    assert_string_equal(received_news(),
+                        "info unit  has changed its role unit=70 role=decode before=both\n");
+    hello(5, UNIT_DECODE, 77); /* it connects again, and its old connection is not lost yet */
+    const char *again = received_news();
+    const char *gone = strstr(again, "is gone unit=70 role=decode pid=77 requests=0\n");
+    assert_true(gone && strstr(gone, "serves unit=70 connection=5 role=decode"));
+    fleet_lines_lost(&lines, 3, false);
+    assert_string_equal(received_news(), "");
+    fleet_lines_refused(&lines, 5, &(struct record){.kind = RECORD_TOKENS});
+    assert_non_null(strstr(received_news(), "is refused unit=70 "));
+    fleet_lines_lost(&lines, 5, false);
+    assert_string_equal(received_news(),
+                        "warning unit  is gone unit=70 role=decode pid=77 requests=0\n");
+}
+
 /* ---- requests ---- */
 
 static void submit(uint32_t number, uint64_t low, uint32_t attempt, enum submit_task task) {

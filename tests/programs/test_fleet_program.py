@@ -80,11 +80,29 @@ def check_adoption(fleet):
     assert ask(fleet.url, 3)
 
 
+def gateway_units(fleet):
+    """The states of the gateway's units by their numbers; each that has sent its hello has the number in its instance."""
+    with open_url(fleet.gateway.admin + "/debug/fleet") as response:
+        units = [unit for unit in json.load(response)["units"] if unit["state"] != "joining"]
+    for unit in units:
+        assert unit["id"] == int(unit["instance"][6:12], 16), units
+    return {unit["id"]: unit["state"] for unit in units}
+
+
+def check_numbers(fleet):
+    """A unit has one number, at the manager and at the gateway. Another unit connected first, so no unit of the fleet has the
+    connection 1."""
+    fleet.wait("agree", lambda: {unit["id"] for unit in fleet.status()["units"]} == set(gateway_units(fleet)))
+    for number in gateway_units(fleet):
+        fleet.gateway.wait_for("serves unit=%d " % number)
+
+
 def check_operator(fleet):
     unit = next(unit["id"] for unit in fleet.status()["units"] if unit["role"] == "decode")
     fleet.run("drain", str(unit))
     fleet.wait("drains", lambda: any(each["id"] == unit and each["state"] == "draining"
                                      for each in fleet.status()["units"]))
+    assert gateway_units(fleet)[unit] == "draining"
     fleet.wait("is replaced", lambda: fleet.count("decode") == 2)
     assert "drained by an operator" in fleet.run("status").stdout
     fleet.run("resume", str(unit))
@@ -116,11 +134,17 @@ def main():
         wanted = [ask(url, number) for number in range(70)]
         alone.stop()
         fleet = Fleet(folder, FILE)
+        early = Process("unit", "--connect", fleet.address, "--kv-memory", "16MiB", "--threads", "1")
+        fleet.gateway.wait_for("serves unit=1 ")
+        early.kill()
+        fleet.gateway.wait_for("is gone unit=1 ")
         fleet.manage()
         try:
             fleet.wait("serves", lambda: fleet.count("decode") == 1 and fleet.count("prefill") == 1)
+            check_numbers(fleet)
             check_load(fleet, wanted)
             check_adoption(fleet)
+            check_numbers(fleet)
             check_operator(fleet)
             check_killed_unit(fleet)
         finally:

@@ -197,7 +197,7 @@ static void wire_drop_each(struct wire *wire, struct wire_peer *peer, const char
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
     snprintf(farewell.why, sizeof farewell.why, "%s", why);
     bool is_unit = wire->options.listens && peer->state == STATE_UP;
-    log_say(LOG_WARNING, SUBJECT, "a connection was ended address=%s unit=%.0f why=%s",
+    log_say(LOG_WARNING, SUBJECT, "a connection was ended address=%s connection=%.0f why=%s",
             wire->address, is_unit ? (double)peer->number : NAN, farewell.why);
     if (send_bytes(wire, peer, &farewell, sizeof farewell))
         farewell.why[0] = 0; /* full: the peer does not read */

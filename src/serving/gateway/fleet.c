@@ -33,6 +33,12 @@ uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
     return unit == MAP_NONE ? FLEET_NONE : unit;
 }
 
+uint32_t fleet_find_number(const struct fleet *fleet, uint32_t number) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet->units[i].state != FLEET_FREE && fleet->units[i].number == number) return i;
+    return FLEET_NONE;
+}
+
 uint32_t fleet_find_instance(const struct fleet *fleet, uint64_t instance) {
     for (uint32_t i = 0; instance && i < LIMIT_FLEET_UNITS; i++)
         if (fleet_is_member(fleet, i) && fleet->units[i].hello.instance == instance) return i;
@@ -44,8 +50,11 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         struct fleet_unit *unit = &fleet->units[i];
         if (unit->state != FLEET_FREE) continue;
-        *unit = (struct fleet_unit){
-            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .last_seen_ns = now_ns};
+        *unit = (struct fleet_unit){.id = id,
+                                    .number = FLEET_NUMBERS_APART + id.value,
+                                    .state = FLEET_JOINING,
+                                    .ranks = unit->ranks,
+                                    .last_seen_ns = now_ns};
         map_add(&fleet->by_id, fleet_key_of(id), i);
         return;
     }
@@ -131,6 +140,13 @@ static void renew_ranks(struct fleet_unit *unit, const struct record_unit_hello 
     }
 }
 
+/* The first unit with a number keeps it: a unit's number does not change while it is connected. */
+static void number_unit(const struct fleet *fleet, struct fleet_unit *unit) {
+    uint32_t number = record_unit_number(unit->hello.instance);
+    if (!number) number = unit->id.value;
+    if (fleet_find_number(fleet, number) == FLEET_NONE) unit->number = number;
+}
+
 bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_hello *hello,
                  bool idle) {
     struct fleet_unit *unit = &fleet->units[index];
@@ -144,6 +160,7 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
         fleet->numerics_count = 0;
     }
     unit->hello = *hello;
+    number_unit(fleet, unit);
     bool is_ours = is_usable(&fleet->own, hello) && same_model(hello, &fleet->model);
     uint32_t numerics = is_ours ? number_numerics(fleet, hello->numerics_id) : FLEET_NONE;
     if (numerics == FLEET_NONE) {

@@ -32,8 +32,16 @@ struct fleet_rank {
     struct unit_rank_load load;
 };
 
+/* Added to a connection's number for a unit that cannot have the number it should; above all numbers
+ * of fleets. */
+#define FLEET_NUMBERS_APART 100000000
+
 struct fleet_unit {
-    struct unit_id id;
+    struct unit_id id; /* its connection; records are addressed to it */
+    /* The unit's number for operators, in orders, metrics, receipts and log lines: the number that
+     * its fleet gave it, or else its connection's. No two units of a gateway have the same number
+     * at a time. Set with the hello. */
+    uint32_t number;
     uint8_t state; /* enum fleet_state */
     bool draining; /* an operator ordered a drain; load.draining: the unit itself reports one */
     bool full;     /* refused a request for lack of room; reset by its next load report */
@@ -92,6 +100,9 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns);
 
 /* Returns the unit's index, or FLEET_NONE. */
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
+
+/* Returns the unit with this number, or FLEET_NONE. */
+uint32_t fleet_find_number(const struct fleet *fleet, uint32_t number);
 
 /* Returns the member with this instance id in its hello. FLEET_NONE if there is none, or `instance`
  * is 0. */

@@ -98,7 +98,7 @@ static void fleet_report_write_unit(struct json_writer *writer, const struct fle
     struct bytes numerics = bytes_of(unit->hello.numerics_id);
     json_writer_print(
         writer, "{\"id\":%u,\"instance\":\"%016lx\",\"role\":\"%s\",\"state\":\"%s\",\"model\":\"",
-        unit->id.value, unit->hello.instance, record_unit_role_name(unit->hello.role),
+        unit->number, unit->hello.instance, record_unit_role_name(unit->hello.role),
         fleet_report_state_name(unit));
     for (size_t i = 0; i < sizeof unit->hello.model_id; i++)
         json_writer_print(writer, "%02x", (uint8_t)unit->hello.model_id[i]);
@@ -188,7 +188,7 @@ void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int
         if (unit->state == FLEET_FREE || unit->state == FLEET_JOINING) continue;
         struct fleet_gateway_unit *out = &units_out[report_out->unit_count++];
         *out = (struct fleet_gateway_unit){.instance = unit->hello.instance,
-                                           .connection = unit->id.value,
+                                           .connection = unit->number,
                                            .role = unit->hello.role,
                                            .observed_state = fleet_report_state_of(fleet, i),
                                            .requests = unit->bound,
@@ -264,8 +264,7 @@ enum status fleet_report_load(struct gateway *gateway, const struct endpoint_cal
 
 /* The fields of an operator's order. */
 struct fleet_order {
-    uint32_t unit; /* index of the unit */
-    struct unit_id id;
+    uint32_t unit, number;     /* index of the unit, and its number */
     struct record_drain drain; /* the drain order without its head, or */
     enum unit_role role;
 };
@@ -295,8 +294,8 @@ static bool fleet_report_read_unit(struct gateway *gateway,
                              "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",
                              more);
     if (id >= 0 && id <= UINT32_MAX) {
-        order->id = (struct unit_id){(uint32_t)id};
-        order->unit = fleet_find(&gateway->fleet, order->id);
+        order->number = (uint32_t)id;
+        order->unit = fleet_find_number(&gateway->fleet, order->number);
     }
     if (order->unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, order->unit))
         return api_error_set(error_out, 404, "unit", "not_found", "There is no unit %lld.",
@@ -324,7 +323,7 @@ static enum status fleet_report_perform(struct gateway *gateway, const struct en
 
 static void write_drained(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    json_writer_print(writer, "{\"unit\":%u", order->id.value);
+    json_writer_print(writer, "{\"unit\":%u", order->number);
     if (order->drain.one_rank) json_writer_print(writer, ",\"rank\":%u", order->drain.rank);
     json_writer_print(writer, ",\"state\":\"%s\"}", order->drain.back ? "serving" : "draining");
 }
@@ -341,7 +340,7 @@ static bool check_rank(const struct gateway *gateway, const struct fleet_order *
     uint32_t gone = 0;
     if (order->drain.rank >= unit->hello.rank_count)
         return api_error_set(error_out, 404, "rank", "not_found", "Unit %u has no rank %u.",
-                             order->id.value, order->drain.rank);
+                             order->number, order->drain.rank);
     for (uint32_t rank = 0; rank < experts->ranks; rank++) {
         masked[rank] = experts_bit(experts->masked, rank);
         if (rank == order->drain.rank) masked[rank] = !order->drain.back;
@@ -350,12 +349,12 @@ static bool check_rank(const struct gateway *gateway, const struct fleet_order *
     if (!gone || (gone < experts->ranks && rebalance_fits(&shape, masked))) return true;
     if (gone >= experts->ranks)
         return api_error_set(error_out, 409, "rank", "not_possible",
-                             "Unit %u would have no rank left.", order->id.value);
+                             "Unit %u would have no rank left.", order->number);
     return api_error_set(
         error_out, 409, "rank", "not_possible",
         "The other ranks of unit %u have %u slots in a layer, for %u experts. Start it with "
         "--redundant-experts %u.",
-        order->id.value, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
+        order->number, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
         rebalance_redundancy(&shape, gone));
 }
 
@@ -376,11 +375,11 @@ static bool read_drain(const struct gateway *gateway, const struct tree *root,
 }
 
 static enum status give_drain(struct gateway *gateway, const struct fleet_order *order) {
-    if (!machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT, order->id, RECORD_DRAIN,
+    struct fleet_unit *unit = &gateway->fleet.units[order->unit];
+    if (!machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT, unit->id, RECORD_DRAIN,
                                      &order->drain))
         return STATUS_FULL;
     if (order->drain.one_rank) return STATUS_OK;
-    struct fleet_unit *unit = &gateway->fleet.units[order->unit];
     unit->draining = !order->drain.back;
     if (order->drain.back) unit->load.draining = 0; /* until its next load report */
     gateway->changed = true;                        /* waiting requests may use the unit again */
@@ -401,7 +400,7 @@ enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_ca
 
 static void write_assigned(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    json_writer_print(writer, "{\"unit\":%u,\"role\":\"%s\"}", order->id.value,
+    json_writer_print(writer, "{\"unit\":%u,\"role\":\"%s\"}", order->number,
                       record_unit_role_name(order->role));
 }
 
@@ -421,7 +420,7 @@ static bool read_role(const struct gateway *gateway, const struct tree *root,
             error_out, 409, "role", "not_possible",
             "Unit %u accepts no KV blocks from other units. Start it with --kv-listen, or "
             "serve with --prefill-units and --decode-units.",
-            order->id.value);
+            order->number);
     order->role = (enum unit_role)role;
     return true;
 }

@@ -353,6 +353,12 @@ bool gateway_refuses(const struct gateway *gateway, struct unit_id unit) {
     return index != FLEET_NONE && gateway->fleet.units[index].state == FLEET_REFUSED;
 }
 
+uint32_t gateway_unit_number(const struct gateway *gateway, struct unit_id unit) {
+    uint32_t index = fleet_find(&gateway->fleet, unit);
+    return index == FLEET_NONE ? FLEET_NUMBERS_APART + unit.value
+                               : gateway->fleet.units[index].number;
+}
+
 static enum status receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
     uint32_t unit = fleet_find(&gateway->fleet, id);
     if (unit == FLEET_NONE) return STATUS_OK;

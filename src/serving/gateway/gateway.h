@@ -97,6 +97,9 @@ enum admission gateway_admit(const struct gateway *gateway,
  * record. */
 bool gateway_refuses(const struct gateway *gateway, struct unit_id unit);
 
+/* Returns the number of the unit with this connection, as GET /debug/fleet shows it. */
+uint32_t gateway_unit_number(const struct gateway *gateway, struct unit_id unit);
+
 /* Counts the requests that the gateway still holds. A drained gateway may stop at 0. */
 uint32_t gateway_request_count(const struct gateway *gateway);
 

@@ -295,9 +295,9 @@ static void write_expert_family(struct json_writer *writer, const struct fleet *
         if (!fleet_is_member(fleet, i) || !unit->experts.ranks) continue;
         memcpy(&value, (const char *)&unit->experts + family->offset, sizeof value);
         if (family->seconds)
-            write_millionths(writer, family->name, unit->id.value, LIMIT_LAYERS, value / 1000);
+            write_millionths(writer, family->name, unit->number, LIMIT_LAYERS, value / 1000);
         else
-            json_writer_print(writer, "%s{unit=\"%u\"} %lu\n", family->name, unit->id.value, value);
+            json_writer_print(writer, "%s{unit=\"%u\"} %lu\n", family->name, unit->number, value);
     }
 }
 
@@ -307,11 +307,11 @@ static void metrics_write_balances(struct json_writer *writer, const struct flee
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
         if (!fleet_is_member(fleet, i) || !unit->experts.balance) continue;
-        write_millionths(writer, "fathom_expert_balance", unit->id.value, LIMIT_LAYERS,
+        write_millionths(writer, "fathom_expert_balance", unit->number, LIMIT_LAYERS,
                          unit->experts.balance);
         for (uint32_t layer = 0; layer < unit->experts.layer_count; layer++)
             if (unit->experts.layer_balance[layer])
-                write_millionths(writer, "fathom_expert_balance", unit->id.value, layer,
+                write_millionths(writer, "fathom_expert_balance", unit->number, layer,
                                  unit->experts.layer_balance[layer]);
     }
 }

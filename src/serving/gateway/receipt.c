@@ -108,7 +108,7 @@ static void write_stays(struct json_writer *writer, const struct receipt *receip
     for (uint32_t i = first; i < count; i++) {
         const struct receipt_stay *stay = &receipt->stays[i % RECEIPT_STAYS_MAX];
         json_writer_print(writer, "%s{\"unit\":%u,\"rank\":%u,\"role\":\"%s\"}",
-                          i > first ? "," : "", stay->unit.value, stay->rank,
+                          i > first ? "," : "", stay->unit, stay->rank,
                           record_unit_role_name(stay->role));
     }
     json_writer_text(writer, "]");

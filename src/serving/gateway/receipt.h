@@ -30,7 +30,7 @@ enum request_part { PART_ANSWER, PART_PROMPT, PART_COUNT };
 
 struct receipt_stay {  /* the stay of a request at one unit */
     uint64_t instance; /* instance id from the unit's hello */
-    struct unit_id unit;
+    uint32_t unit;     /* number of the unit at this gateway */
     uint32_t rank;
     uint8_t role; /* enum unit_role of the unit's part */
 };

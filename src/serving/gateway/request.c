@@ -337,7 +337,7 @@ static struct receipt_stay stay_of(const struct gateway *gateway,
                                    const struct request_binding *binding) {
     const struct fleet_unit *unit = &gateway->fleet.units[binding->unit];
     return (struct receipt_stay){
-        .instance = unit->hello.instance, .unit = unit->id, .role = binding->role};
+        .instance = unit->hello.instance, .unit = unit->number, .role = binding->role};
 }
 
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request) {

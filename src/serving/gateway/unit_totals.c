@@ -23,7 +23,7 @@ static bool put(struct gateway *gateway, uint32_t index, const struct unit_books
     const struct fleet_unit *unit = &gateway->fleet.units[index];
     struct record_unit_totals totals = {
         .instance = unit->hello.instance,
-        .unit = unit->id.value,
+        .unit = unit->number,
         .role = unit->hello.role,
         .rank_count = unit->hello.rank_count,
         .is_lost = is_lost || unit->given_up,

@@ -108,7 +108,7 @@ static uint32_t usage_record_list_stays(const struct gateway *gateway, const str
         for (; at < receipt.stay_count; at++) {
             const struct receipt_stay *stay = &receipt.stays[at % RECEIPT_STAYS_MAX];
             ring[total++ % USAGE_STAYS_MAX] = (struct usage_stay){.instance = stay->instance,
-                                                                  .unit = stay->unit.value,
+                                                                  .unit = stay->unit,
                                                                   .rank = stay->rank,
                                                                   .role = stay->role};
         }

@@ -68,9 +68,9 @@ void join(struct world *world, uint32_t unit) {
     say_hello(world, unit, "test.v1");
 }
 
-void join_again(struct world *world, uint32_t unit, uint32_t former) {
+void join_again(struct world *world, uint32_t unit, uint64_t instance) {
     struct record_unit_hello *hello = make_hello(unit, "test.v1");
-    hello->instance = former;
+    hello->instance = instance;
     world_join(world, unit);
     report(world, unit, hello);
 }

@@ -35,8 +35,8 @@ void report_reserved(struct world *world, uint32_t unit, struct request_id id);
 /* Joins, and takes KV blocks. */
 void join_with(struct world *world, uint32_t unit, enum unit_role role, const char *numerics);
 void join(struct world *world, uint32_t unit);
-/* The unit that joined as `former` connects once more, under a new number. */
-void join_again(struct world *world, uint32_t unit, uint32_t former);
+/* A unit with this instance connects; the one that joined as N has the instance N. */
+void join_again(struct world *world, uint32_t unit, uint64_t instance);
 /* Joins as a unit for one task, which takes KV blocks at "unit:<number>". */
 void join_as(struct world *world, uint32_t unit, enum unit_role role);
 void lose(struct world *world, uint32_t unit);

@@ -411,6 +411,90 @@ TEST(the_fleet_is_reported) {
     close_empty(world);
 }
 
+/* ---- the numbers of units ---- */
+
+static uint64_t instance_of(uint64_t fleet, uint64_t number) {
+    const uint64_t name = fleet << 24 | number;
+    return record_unit_instance(&name, 0);
+}
+
+/* The units' numbers in the order of the gateway's table: "7 1 ". */
+static const char *numbers_of(struct world *world) {
+    static char text[LIMIT_FLEET_UNITS * 12];
+    uint32_t client = world_get(world, "/debug/fleet");
+    world_settle(world);
+    const struct tree *units = tree_member(read_body(world, client), "units");
+    size_t used = 0;
+    for (uint32_t i = 0; i < tree_count(units); i++) {
+        int64_t id = 0;
+        assert_true(tree_get_integer(tree_member(tree_at(units, i), "id"), &id));
+        used += (size_t)snprintf(text + used, sizeof text - used, "%lld ", (long long)id);
+    }
+    return text;
+}
+
+TEST(a_unit_has_its_fleets_number) {
+    static const char limits[] = "{\"ttft_limit_ns\":0,\"tpot_limit_ns\":0}";
+    struct world *world = open_with(0, (struct gateway_options){0});
+    join_again(world, 1, instance_of(5, 7));
+    join(world, 2);
+    assert_string_equal(numbers_of(world), "7 2 ");
+    uint32_t drained = drain(world, "{\"unit\":7}", 200);
+    assert_string_equal(world->clients[drained].data, "{\"unit\":7,\"state\":\"draining\"}");
+    assert_int_equal(world->last_unit.value, 1);
+    drain(world, "{\"unit\":1}", 404);
+    uint32_t asked = world_post(world, "/debug/fleet/load", limits);
+    uint32_t client = ask(world, ",\"return_receipt\":true");
+    assert_non_null(strstr(world->clients[asked].data, "\"connection\":7,"));
+    assert_int_equal(world->last_unit.value, 2);
+    drain(world, "{\"unit\":7,\"back\":true}", 200);
+    lose(world, 2);
+    assert_int_equal(world->last_unit.value, 1);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_non_null(strstr(world->clients[client].receipt, "\"ran\":[{\"unit\":7,"));
+    struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
+                                     .experts = 64,
+                                     .ranks = 1,
+                                     .slots_per_rank = 64,
+                                     .moves_total = 3};
+    report(world, 1, &experts);
+    assert_true(metric_of(world, "\nfathom_experts_moved_total{unit=\"7\"} ") == 3);
+    close_empty(world);
+}
+
+/* Each case once more: a unit that gets no number of its own leaves the next one its number. */
+TEST(no_two_units_share_a_number) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    join_again(world, 2, instance_of(5, 1)); /* a unit started by hand has it */
+    join_again(world, 3, instance_of(5, 2));
+    join_again(world, 4, instance_of(6, 2)); /* another fleet's unit has it */
+    join_again(world, 5, instance_of(5, 6));
+    join(world, 6);       /* a fleet's unit has its connection's number */
+    world_join(world, 7); /* no hello yet */
+    join_again(world, 8, instance_of(5, 7));
+    assert_string_equal(numbers_of(world), "1 100000002 2 100000004 6 100000006 100000007 7 ");
+    drain(world, "{\"unit\":100000004}", 200);
+    assert_int_equal(world->last_unit.value, 4);
+    lose(world, 1);
+    say_hello(world, 2, "test.v1");
+    assert_string_equal(numbers_of(world), "100000002 2 100000004 6 100000006 100000007 7 ");
+    close_empty(world);
+}
+
+/* The unit connects again before the loss of its old connection is detected. */
+TEST(a_unit_that_connects_again_keeps_its_number) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    join_again(world, 2, instance_of(5, 9));
+    join_again(world, 3, instance_of(5, 9));
+    assert_string_equal(numbers_of(world), "1 9 ");
+    lose(world, 2);
+    assert_string_equal(numbers_of(world), "1 9 ");
+    drain(world, "{\"unit\":9}", 200);
+    assert_int_equal(world->last_unit.value, 3);
+    close_empty(world);
+}
+
 /* One rank of a unit: refused where the others cannot cover, with what would do; else passed on. */
 TEST(a_rank_is_drained_if_the_others_can_cover) {
     struct world *world = open_with(0, (struct gateway_options){0});

@@ -124,7 +124,8 @@ static void log_line_put_text(struct json_writer *writer, enum log_form form, st
 
 /* True if this field names an object, so lines with different values are of different kinds. */
 static bool is_naming(struct bytes name) {
-    static const char *const names[] = {"unit", "rank", "account", "status", "limit", "job"};
+    static const char *const names[] = {"unit",  "rank", "account",   "status",
+                                        "limit", "job",  "connection"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (bytes_equal(name, bytes_of(names[i]))) return true;
     return false;
