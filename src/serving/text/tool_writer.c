@@ -82,6 +82,21 @@ static struct tree *new_object_schema(struct call_writer *writer) {
     return new_form(writer, "type", tree_make_string(writer->arena, BYTES_LITERAL("object")));
 }
 
+/* A zero-terminated copy; NULL if memory is out or the text has a zero byte, which no key has. */
+static const char *copy_name(struct call_writer *writer, struct bytes text) {
+    char *name = arena_take_zeroed(writer->arena, text.count + 1);
+    if (name && text.count) memcpy(name, text.data, text.count);
+    if (!name) writer->failed = true;
+    return name && strlen(name) == text.count ? name : NULL;
+}
+
+/* Sets a member with a key of another object. */
+static void set_copied(struct call_writer *writer, struct tree *object, struct bytes key,
+                       const struct tree *value) {
+    const char *name = copy_name(writer, key);
+    if (name) tool_writer_set(writer, object, name, value);
+}
+
 /* Restricts the schema to objects, as arguments must be. */
 static const struct tree *only_objects(struct call_writer *writer, const struct tree *schema) {
     struct tree_cursor cursor = {0};
@@ -91,43 +106,9 @@ static const struct tree *only_objects(struct call_writer *writer, const struct 
         bytes_equal(type, BYTES_LITERAL("object")))
         return schema;
     struct tree *only = new_object_schema(writer);
-    while (tree_next_member(schema, &cursor, &key, &value)) {
-        char *name = arena_take_zeroed(writer->arena, key.count + 1);
-        if (!name) {
-            writer->failed = true;
-            break;
-        }
-        memcpy(name, key.data, key.count);
-        if (!bytes_equal(key, BYTES_LITERAL("type"))) tool_writer_set(writer, only, name, value);
-    }
+    while (tree_next_member(schema, &cursor, &key, &value))
+        if (!bytes_equal(key, BYTES_LITERAL("type"))) set_copied(writer, only, key, value);
     return only;
-}
-
-static const struct tree *tool_writer_parameters_of(const struct tree *tool) {
-    const struct tree *schema = tree_member(tree_member(tool, "function"), "parameters");
-    return schema && !tree_is_null(schema) ? schema : NULL;
-}
-
-static bool tool_writer_is_held(const struct call_writer *writer, const struct tree *tool) {
-    return writer->wish->holds_all || tool_writer_is_strict(tool);
-}
-
-/* A tool without parameters accepts no arguments. */
-static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
-    const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
-    struct tree *any = new_object_schema(writer);
-    if (!parameters) tool_writer_set(writer, any, "additionalProperties", tree_make_bool(false));
-    schema =
-        parameters && tool_writer_is_held(writer, tool) ? only_objects(writer, parameters) : any;
-    struct tree *form = new_form(writer, "schema", schema);
-    if (writer->wish->in_order) tool_writer_set(writer, form, "in_order", tree_make_bool(true));
-    add(writer, list, form);
-}
-
-/* ---- arguments that are pairs ---- */
-
-static bool writes_pairs(enum tool_format format) {
-    return format == TOOL_FORMAT_DEEPSEEK_V32 || format == TOOL_FORMAT_GLM;
 }
 
 /* True if all members have one of these names. */
@@ -142,6 +123,90 @@ static bool has_only(const struct tree *object, const char *const *names) {
         if (!names[i]) return false;
     }
     return true;
+}
+
+/* True if each required property is one that the schema lists. */
+static bool lists_required(struct call_writer *writer, const struct tree *schema) {
+    const struct tree *required = tree_member(schema, "required");
+    const struct tree *properties = tree_member(schema, "properties");
+    struct bytes text;
+    bool lists = true;
+    for (size_t i = 0; i < tree_count(required) && lists; i++) {
+        lists = tree_get_string(tree_at(required, i), &text);
+        const char *name = lists ? copy_name(writer, text) : NULL;
+        lists = name && tree_member(properties, name);
+    }
+    return lists;
+}
+
+/* Limits objects to the properties that their schema lists, also those in properties, items and
+ * anyOf. A schema that says more, such as additionalProperties or allOf, stays as it is: with its
+ * properties alone it might accept nothing. */
+static const struct tree *only_listed(struct call_writer *writer, const struct tree *schema) {
+    static const char *const plain[] = {"type",        "properties", "required", "items",
+                                        "minItems",    "maxItems",   "anyOf",    "title",
+                                        "description", "default",    "examples", "$schema",
+                                        "definitions", "$defs",      NULL};
+    struct tree_cursor cursor = {0}, inner = {0};
+    struct bytes key, name;
+    const struct tree *value, *one;
+    if (tree_kind(schema) != TREE_OBJECT || !has_only(schema, plain) ||
+        !lists_required(writer, schema))
+        return schema;
+    bool lists = tree_member(schema, "properties") != NULL;
+    if (lists && tree_member(schema, "anyOf")) return schema;
+    struct tree *closed = tree_make_object(writer->arena);
+    while (tree_next_member(schema, &cursor, &key, &value)) {
+        struct tree *parts = NULL;
+        if (bytes_equal(key, BYTES_LITERAL("items"))) value = only_listed(writer, value);
+        if (bytes_equal(key, BYTES_LITERAL("anyOf")) && tree_kind(value) == TREE_ARRAY) {
+            parts = tree_make_array(writer->arena);
+            for (size_t i = 0; i < tree_count(value); i++)
+                add(writer, parts, only_listed(writer, tree_at(value, i)));
+        } else if (bytes_equal(key, BYTES_LITERAL("properties")) &&
+                   tree_kind(value) == TREE_OBJECT) {
+            parts = tree_make_object(writer->arena);
+            while (tree_next_member(value, &inner, &name, &one))
+                set_copied(writer, parts, name, only_listed(writer, one));
+        }
+        set_copied(writer, closed, key, parts ? parts : value);
+    }
+    if (lists) tool_writer_set(writer, closed, "additionalProperties", tree_make_bool(false));
+    return closed;
+}
+
+static const struct tree *tool_writer_parameters_of(const struct tree *tool) {
+    const struct tree *schema = tree_member(tree_member(tool, "function"), "parameters");
+    return schema && !tree_is_null(schema) ? schema : NULL;
+}
+
+static bool tool_writer_is_held(const struct call_writer *writer, const struct tree *tool) {
+    return writer->wish->holds_all || tool_writer_is_strict(tool);
+}
+
+/* The part of a held tool's schema that is enforced. A strict tool's stays as it is. */
+static const struct tree *held_schema(struct call_writer *writer, const struct tree *tool,
+                                      const struct tree *schema) {
+    return tool_writer_is_strict(tool) ? schema : only_listed(writer, schema);
+}
+
+/* A tool without parameters accepts no arguments. */
+static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
+    const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
+    struct tree *any = new_object_schema(writer);
+    if (!parameters) tool_writer_set(writer, any, "additionalProperties", tree_make_bool(false));
+    schema = any;
+    if (parameters && tool_writer_is_held(writer, tool))
+        schema = held_schema(writer, tool, only_objects(writer, parameters));
+    struct tree *form = new_form(writer, "schema", schema);
+    if (writer->wish->in_order) tool_writer_set(writer, form, "in_order", tree_make_bool(true));
+    add(writer, list, form);
+}
+
+/* ---- arguments that are pairs ---- */
+
+static bool writes_pairs(enum tool_format format) {
+    return format == TOOL_FORMAT_DEEPSEEK_V32 || format == TOOL_FORMAT_GLM;
 }
 
 static bool is_required(const struct tree *parameters, struct bytes name) {
@@ -237,7 +302,7 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
         add_string(writer, pair, held ? schema : NULL);
     else
         tool_writer_add_value(writer, pair, tool_writer_parameters_of(tool),
-                              held ? schema : tree_make_bool(true));
+                              held ? held_schema(writer, tool, schema) : tree_make_bool(true));
     if (glm) {
         add_mark(writer, pair, "</arg_value>");
         tool_writer_add_text(writer, pair, "\n");

@@ -20,7 +20,8 @@ struct tool_wish {
     const bool *named;        /* [tools] tools that may be called, at least one; NULL: all */
     bool single;              /* exactly one call; else one or more */
     /* enforce the "parameters" of every tool; else only of "strict" tools, and the arguments of the
-     * others may be any object */
+     * others may be any object. Arguments of a tool that is not strict have only the properties
+     * that its schema lists. */
     bool holds_all;
     bool in_order;  /* keys of arguments are in the order of their schema */
     bool from_mark; /* begins with the token of tool_writer_mark, in the middle of content */

@@ -63,7 +63,8 @@ static const struct golden {
      false,
      "[" TOOL("get", CITY) "," TOOL("put", "") "]",
      "<｜tool▁calls▁begin｜> (<｜tool▁call▁begin｜> ('get' <｜tool▁sep｜> "
-     "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}} | 'put' <｜tool▁sep｜> "
+     "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},"
+     "\"additionalProperties\":false} | 'put' <｜tool▁sep｜> "
      "{\"type\":\"object\",\"additionalProperties\":false}) <｜tool▁call▁end｜> ('\n')0-1)1+ "
      "<｜tool▁calls▁end｜>"},
     {{.format = TOOL_FORMAT_DEEPSEEK_V31, .single = true, .from_mark = true, .in_order = true},
@@ -441,6 +442,65 @@ TEST(arguments_are_objects_whatever_their_schema_allows) {
                             "\"null\"]}") "]"));
     assert_true(bytes_contain(
         text, BYTES_LITERAL("{\"schema\":{\"type\":\"object\",\"minProperties\":1}}")));
+}
+
+TEST(a_forced_call_has_only_the_properties_that_its_schema_lists) {
+#define CLOSED ",\"additionalProperties\":false}"
+#define A "\"properties\":{\"a\":{\"type\":\"integer\"}}"
+    static const struct {
+        const char *parameters, *enforced;
+    } cases[] = {
+        {"{\"type\":\"object\"," A ",\"required\":[\"a\"]}",
+         "{\"type\":\"object\"," A ",\"required\":[\"a\"]" CLOSED},
+        {"{\"type\":\"object\",\"properties\":{}}",
+         "{\"type\":\"object\",\"properties\":{}" CLOSED},
+        {"{\"type\":\"object\",\"properties\":{\"l\":{\"items\":{" A "}},\"o\":{\"anyOf\":[{" A
+         "},{\"type\":\"null\"}]}}}",
+         "{\"type\":\"object\",\"properties\":{\"l\":{\"items\":{" A CLOSED
+         "},\"o\":{\"anyOf\":[{" A CLOSED ",{\"type\":\"null\"}]}}" CLOSED},
+        /* these say more, and would accept nothing or less than they mean */
+        {"{\"type\":\"object\"}", "{\"type\":\"object\"}"},
+        {"{\"type\":\"object\"," A ",\"additionalProperties\":true}",
+         "{\"type\":\"object\"," A ",\"additionalProperties\":true}"},
+        {"{\"type\":\"object\"," A ",\"required\":[\"b\"]}",
+         "{\"type\":\"object\"," A ",\"required\":[\"b\"]}"},
+        {"{\"type\":\"object\"," A ",\"minProperties\":2}",
+         "{\"type\":\"object\"," A ",\"minProperties\":2}"},
+        {"{\"type\":\"object\",\"allOf\":[{" A "},{\"required\":[\"b\"]}]}",
+         "{\"type\":\"object\",\"allOf\":[{" A "},{\"required\":[\"b\"]}]}"},
+        {"{\"type\":\"object\"," A ",\"anyOf\":[{\"required\":[\"b\"]}]}",
+         "{\"type\":\"object\"," A ",\"anyOf\":[{\"required\":[\"b\"]}]}"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        for (int strict = 0; strict < 2; strict++) {
+            char tools[512], enforced[512];
+            struct arena *arena = test_arena(1 << 20);
+            struct tool_wish wish = {
+                .format = TOOL_FORMAT_LLAMA, .holds_all = true, .single = true};
+            snprintf(tools, sizeof tools,
+                     "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":%s,"
+                     "\"parameters\":%s}}]",
+                     strict ? "true" : "false", cases[i].parameters);
+            snprintf(enforced, sizeof enforced, "{\"schema\":%s}",
+                     strict ? cases[i].parameters : cases[i].enforced);
+            struct bytes text = tree_text(arena, write(arena, wish, tools));
+            if (!bytes_contain(text, bytes_of(enforced)))
+                fail_msg("%s: %.*s", enforced, (int)text.count, text.data);
+        }
+#undef A
+#undef CLOSED
+}
+
+TEST(objects_in_a_pair_have_only_the_properties_that_their_schema_lists) {
+    struct arena *arena = test_arena(1 << 20);
+    struct bytes text = tree_text(
+        arena,
+        write(
+            arena, (struct tool_wish){.format = TOOL_FORMAT_GLM, .holds_all = true, .single = true},
+            "[" TOOL("f",
+                     ",\"parameters\":{\"properties\":{\"a\":{\"properties\":{\"b\":{}}}}}") "]"));
+    assert_true(bytes_contain(text, BYTES_LITERAL("{\"schema\":{\"properties\":{\"b\":{}},"
+                                                  "\"additionalProperties\":false}}")));
 }
 
 static bool holds(enum tool_format format, const char *tool) {
