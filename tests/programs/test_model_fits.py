@@ -66,7 +66,7 @@ def force_goes_on():
     """KV memory is used only when tokens are written, so a server with too much of it works."""
     kv = "%dMiB" % (1.5 * memory_gb() * 1000)
     done = attempt("serve", "--port", "0", "--model", model, "--kv-memory", kv)
-    assert done.returncode == 1 and re.search(SUM + "--kv-memory \\d+MiB would fit", done.stderr), done
+    assert done.returncode == 1 and re.search(SUM + "give --kv-memory \\d+MiB or less", done.stderr), done
     running = server.Server("--model", model, "--kv-memory", kv, "--force")
     assert re.search(SUM, running.said()), running.said()
     assert running.open("/v1/completions", {"prompt": "A", "max_tokens": 2}).status == 200

@@ -14,7 +14,8 @@
 
 #define GB 1e9
 #define MIB ((double)(1 << 20))
-#define KV_LEAST 0.05 /* of the requested KV memory: a smaller one is no remedy */
+#define KV_LEAST 0.05 /* of the requested KV memory, or of KV_AMPLE: a smaller one is no remedy */
+#define KV_AMPLE (8 * GB)
 #define TMPFS 0x01021994
 
 #define AMOUNT_BYTES 24
@@ -34,8 +35,8 @@ static void write_remedy(const struct memory_fit *fit, const struct memory_need 
     uint32_t hosts = memory_need_hosts(need, (double)memory->free_bytes);
     if (memory_need_total(&sum) <= (double)memory->total_bytes)
         snprintf(text, bytes, "it fits if other programs free theirs");
-    else if (fit->has_kv_option && left > KV_LEAST * sum.kv)
-        snprintf(text, bytes, "--kv-memory %.0fMiB would fit",
+    else if (fit->has_kv_option && left > KV_LEAST * (sum.kv < KV_AMPLE ? sum.kv : KV_AMPLE))
+        snprintf(text, bytes, "give --kv-memory %.0fMiB or less",
                  left / need->host_ranks * need->ranks / MIB - 1);
     else if (hosts)
         snprintf(text, bytes,

@@ -61,6 +61,17 @@ TEST(a_smaller_kv_memory_is_proposed_where_it_helps) {
     assert_null(strstr(text, "--kv-memory"));
 }
 
+/* A typing error must not end in a plan for many machines. */
+TEST(a_kv_memory_that_is_far_too_large_is_cut_to_what_fits) {
+    char text[512];
+    struct memory_need need = {.model = {.common = 40e6}, .ranks = 1, .host_ranks = 1};
+    struct machine_memory small = machine(25, 23.5);
+    need.kv = 1000 * 1073741824.0;
+    assert_false(memory_fit_verify(&serve, &need, &small, text));
+    assert_null(strstr(text, "machines"));
+    assert_non_null(strstr(text, "give --kv-memory 22372MiB or less"));
+}
+
 TEST(memory_that_others_use_is_named) {
     char text[512];
     struct machine_memory busy = machine(768, 300);
