@@ -92,8 +92,8 @@ const struct dialect *endpoint_error_dialect(enum endpoint_number number, struct
     "model next to it, and use Fathom for /v1/chat/completions."
 #define NO_PULL                                                                                    \
     "Fathom serves the one checkpoint that it was started with and neither downloads nor changes " \
-    "models. Start it with another directory (fathom serve DIRECTORY); GET /api/tags lists what "  \
-    "it serves."
+    "models. Start it with another directory (fathom serve --model DIRECTORY); GET /api/tags "     \
+    "lists what it serves."
 
 const char *endpoint_cure(struct bytes path) {
     static const struct {

@@ -64,6 +64,7 @@ TEST(what_programs_try_in_vain_has_a_cure) {
         assert_non_null(strstr(endpoint_cure(bytes_of(embeds[i])), "/v1/chat/completions"));
     assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/v1/rerank")), "ranks no documents"));
     assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/api/pull")), "neither downloads nor"));
+    assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/api/pull")), "serve --model DIRECTORY"));
     assert_null(endpoint_cure(BYTES_LITERAL("/v1/embeddingsx")));
     assert_null(endpoint_cure(BYTES_LITERAL("/v1/images/generations")));
 }
