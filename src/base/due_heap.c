@@ -7,7 +7,7 @@
 #define NOT_IN_HEAP UINT32_MAX
 
 size_t due_heap_bytes(uint32_t capacity) {
-    const size_t padding = 32; /* of two allocations, each aligned to 16 */
+    const size_t padding = 32; /* two allocations, each aligned to 16 bytes */
     return (size_t)capacity * (sizeof(struct due_entry) + sizeof(uint32_t)) + padding;
 }
 

@@ -73,7 +73,7 @@ enum record_kind {
     /* the fleet's manager (record_fleet.h) */
     RECORD_FLEET_LOAD,
     RECORD_FLEET_UNIT,
-    RECORD_FLEET_ORDER,
+    RECORD_FLEET_COMMAND,
     RECORD_FLEET_ACTION,
     RECORD_FLEET_GATEWAY,
     RECORD_FLEET_JOBS,

@@ -41,15 +41,16 @@ bool record_fleet_jobs_valid(const void *record) {
 bool record_fleet_unit_valid(const void *record) {
     const struct record_fleet_unit *unit = record;
     return unit->number > 0 && role_valid_of(unit->role) &&
-           unit->observed_state < FLEET_UNIT_COUNT && unit->drained_by_operator <= 1 &&
+           unit->observed_state < FLEET_UNIT_STATE_COUNT && unit->drained_by_operator <= 1 &&
            unit->stranded <= 1;
 }
 
-bool record_fleet_order_valid(const void *record) {
-    const struct record_fleet_order *order = record;
-    if (order->kind >= FLEET_ORDER_COUNT) return false;
-    if (order->kind == FLEET_ORDER_PIN) return order->number == 0 && role_valid_of(order->role);
-    return order->number > 0 && order->role == 0 && order->count == 0;
+bool record_fleet_command_valid(const void *record) {
+    const struct record_fleet_command *command = record;
+    if (command->kind >= FLEET_COMMAND_COUNT) return false;
+    if (command->kind == FLEET_COMMAND_PIN)
+        return command->number == 0 && role_valid_of(command->role);
+    return command->number > 0 && command->role == 0 && command->count == 0;
 }
 
 bool record_fleet_action_valid(const void *record) {

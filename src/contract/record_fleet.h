@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Records between a fleet's manager and its host (the code that performs the manager's actions):
- * the launcher's jobs, gateways' reports, operators' orders, and actions on units. The fleet assigns a number to each unit and never
- * reuses it. The unit receives its number at its start.
+ * the launcher's jobs, gateways' reports, operators' commands, and actions on units. Each unit is
+ * given a number when it is started; numbers are never reused.
  */
 #pragma once
 
 #include "contract/record.h"
 
-/* FLEET_LOAD: sums over the fleet's gateways. All fields except the last two are counters, which
- * restart at zero with a gateway. */
+/* FLEET_LOAD: the load of the whole fleet, summed over its gateways; also the load of one gateway
+ * inside FLEET_GATEWAY. All fields except the last two are cumulative counters. A gateway's
+ * counters start again at zero when it restarts, so a sum can decrease. */
 struct record_fleet_load {
     struct record record;
-    /* requests with a prompt that was accepted as valid, including requests refused later; one for
-     * each choice */
+    /* requests whose prompt was valid, including those rejected later; a request for n choices
+     * counts as n */
     uint64_t arrived_requests;
-    uint64_t arrived_tokens;    /* tokens of their prompts, each prompt counted once */
-    uint64_t hit_tokens;        /* cached prompt tokens of finished requests */
-    uint64_t miss_tokens;       /* computed prompt tokens of finished requests */
-    uint64_t completed;         /* requests that completed normally (stop or length limit) */
-    uint64_t output_tokens;     /* tokens of their answers */
-    uint64_t first_tokens;      /* requests that have produced a first token */
-    uint64_t late_first_tokens; /* of these, requests with a TTFT above the limit */
-    uint64_t timed_answers;     /* completed requests with at least two output tokens */
-    uint64_t slow_answers;      /* of these, requests with a TPOT above the limit */
-    uint32_t requests_queued;   /* requests waiting for a unit */
-    uint32_t requests_held;     /* requests in the gateways, including the queued ones */
+    uint64_t arrived_tokens; /* tokens of their prompts, each prompt counted once */
+    uint64_t hit_tokens;     /* cached prompt tokens of finished requests */
+    uint64_t miss_tokens;    /* computed prompt tokens of finished requests */
+    uint64_t completed;      /* requests that completed normally (stop or length limit) */
+    uint64_t output_tokens;  /* output tokens of these requests */
+    uint64_t first_tokens;   /* requests that have produced a first token */
+    uint64_t ttft_misses;    /* of these, requests with a TTFT above the limit */
+    /* completed requests with a TPOT, that is, at least two output tokens */
+    uint64_t tpot_requests;
+    uint64_t tpot_misses;     /* of these, requests with a TPOT above the limit */
+    uint32_t requests_queued; /* requests waiting for a unit */
+    uint32_t requests_held;   /* requests in the gateways, including the queued ones */
 };
 
 /* FLEET_GATEWAY: the report of one gateway, or its failure to respond. */
@@ -76,32 +78,37 @@ enum fleet_unit_state {
     FLEET_UNIT_DRAINING, /* it accepts nothing new */
     FLEET_UNIT_GONE,     /* the launcher no longer lists it */
     FLEET_UNIT_LAUNCH_FAILED,
-    FLEET_UNIT_COUNT
+    FLEET_UNIT_STATE_COUNT
 };
 
-/* FLEET_UNIT: the observed state of a unit, reported to the manager at each step, or a failed
- * launch. The manager adopts a unit that it does not know. When a unit is gone, the host also
- * receives this record (GONE). */
+/* FLEET_UNIT: the observed state of a unit, sent to the manager at each step, or a failed launch. A
+ * unit the manager does not know yet is adopted (unless it is gone or its launch failed). When a
+ * unit disappears, the record (with GONE) is sent to the host as well, which logs it. */
 struct record_fleet_unit {
     struct record record;
-    uint32_t number;              /* from 1 on */
+    uint32_t number;              /* starts at 1 */
     uint32_t role;                /* enum unit_role: UNIT_PREFILL or UNIT_DECODE */
     uint32_t observed_state;      /* enum fleet_unit_state */
-    uint32_t requests;            /* requests at the unit, as gateways report */
+    uint32_t requests;            /* requests on the unit, as reported by the gateways */
     uint32_t drained_by_operator; /* 1: an operator drained it and has not resumed it */
     /* 1: its requests cannot move, because for at least one role no other serving unit has its
      * numerics */
     uint32_t stranded;
 };
 
-enum fleet_order_kind { FLEET_ORDER_DRAIN, FLEET_ORDER_RESUME, FLEET_ORDER_PIN, FLEET_ORDER_COUNT };
+enum fleet_command_kind {
+    FLEET_COMMAND_DRAIN,
+    FLEET_COMMAND_RESUME,
+    FLEET_COMMAND_PIN,
+    FLEET_COMMAND_COUNT
+};
 
 #define FLEET_UNPINNED UINT32_MAX
 
-/* FLEET_ORDER: an operator's order. */
-struct record_fleet_order {
+/* FLEET_COMMAND: a command from an operator. */
+struct record_fleet_command {
     struct record record;
-    uint32_t kind;   /* enum fleet_order_kind */
+    uint32_t kind;   /* enum fleet_command_kind */
     uint32_t number; /* DRAIN, RESUME: number of the unit */
     uint32_t role;   /* PIN: UNIT_PREFILL or UNIT_DECODE */
     uint32_t count;  /* PIN: number of units, or FLEET_UNPINNED */
@@ -125,7 +132,7 @@ struct record_fleet_action {
     uint32_t number; /* number of the unit */
     uint32_t role;   /* START, ROLE: UNIT_PREFILL or UNIT_DECODE; else 0 */
     uint32_t reason; /* enum scale_reason for the log; below FLEET_REASONS_MAX */
-    /* DRAIN, RESUME, ROLE: one action for each gateway that is connected to the unit. */
+    /* DRAIN, RESUME, ROLE: one action per gateway connected to the unit. */
     uint32_t gateway;    /* index of the gateway */
     uint32_t connection; /* the gateway's number for the unit; 0: no gateway is connected to it */
 };
@@ -136,5 +143,5 @@ struct record_fleet_action {
 bool record_fleet_gateway_valid(const void *record);
 bool record_fleet_jobs_valid(const void *record);
 bool record_fleet_unit_valid(const void *record);
-bool record_fleet_order_valid(const void *record);
+bool record_fleet_command_valid(const void *record);
 bool record_fleet_action_valid(const void *record);

@@ -24,14 +24,14 @@ static const struct load_member {
     COUNTER("answers", completed),
     COUNTER("answer_tokens", output_tokens),
     COUNTER("first_tokens", first_tokens),
-    COUNTER("late_first", late_first_tokens),
-    COUNTER("timed_answers", timed_answers),
-    COUNTER("slow_answers", slow_answers),
+    COUNTER("late_first", ttft_misses),
+    COUNTER("timed_answers", tpot_requests),
+    COUNTER("slow_answers", tpot_misses),
     COUNTER("queued", requests_queued),
     COUNTER("held", requests_held),
 };
 
-static const char *const observed_state_names[FLEET_UNIT_COUNT] = {
+static const char *const observed_state_names[FLEET_UNIT_STATE_COUNT] = {
     [FLEET_UNIT_STARTING] = "starting",
     [FLEET_UNIT_SERVING] = "serving",
     [FLEET_UNIT_DRAINING] = "draining"};
@@ -140,13 +140,13 @@ static bool record_fleet_json_read_unit(const struct tree *of, struct fleet_gate
     *unit_out = (struct fleet_gateway_unit){
         .role = read_name(tree_member(of, "role"), record_fleet_json_role_name, UNIT_ROLE_COUNT),
         .observed_state =
-            read_name(tree_member(of, "sight"), observed_state_name, FLEET_UNIT_COUNT)};
+            read_name(tree_member(of, "sight"), observed_state_name, FLEET_UNIT_STATE_COUNT)};
     if (!read_count(of, "connection", UINT32_MAX, &connection, missing_out)) return false;
     if (!read_count(of, "requests", UINT32_MAX, &requests, missing_out)) return false;
     *missing_out = "role";
     if (unit_out->role == UNIT_ROLE_COUNT) return false;
     *missing_out = "sight";
-    if (unit_out->observed_state == FLEET_UNIT_COUNT) return false;
+    if (unit_out->observed_state == FLEET_UNIT_STATE_COUNT) return false;
     *missing_out = "instance";
     if (!read_instance(tree_member(of, "instance"), &unit_out->instance)) return false;
     *missing_out = "refused";

@@ -125,30 +125,31 @@ static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
     return text[0] >= '0' && text[0] <= '9' && !*end && number < UINT32_MAX;
 }
 
-/* Parses an order. Returns false after printing an error. */
-static bool fleet_program_read_order(const char *verb, const char *what,
-                                     struct record_fleet_order *order, int *exit_code_out) {
+/* Parses a command. Returns false after printing an error. */
+static bool fleet_program_read_command(const char *verb, const char *what,
+                                       struct record_fleet_command *command, int *exit_code_out) {
     const char *count = what ? strchr(what, '=') : NULL;
     if (strcmp(verb, "pin")) {
-        order->kind = strcmp(verb, "drain") ? FLEET_ORDER_RESUME : FLEET_ORDER_DRAIN;
-        if (what && fleet_program_read_number(what, &order->number) && order->number) return true;
+        command->kind = strcmp(verb, "drain") ? FLEET_COMMAND_RESUME : FLEET_COMMAND_DRAIN;
+        if (what && fleet_program_read_number(what, &command->number) && command->number)
+            return true;
         *exit_code_out = command_misused("%s: expected a unit's number", verb);
         return false;
     }
-    order->kind = FLEET_ORDER_PIN;
-    order->role = what && !strncmp(what, "prefill=", 8) ? UNIT_PREFILL : UNIT_DECODE;
-    order->count = FLEET_UNPINNED;
+    command->kind = FLEET_COMMAND_PIN;
+    command->role = what && !strncmp(what, "prefill=", 8) ? UNIT_PREFILL : UNIT_DECODE;
+    command->count = FLEET_UNPINNED;
     bool known =
-        count && (order->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
-        (!strcmp(count + 1, "auto") || fleet_program_read_number(count + 1, &order->count));
+        count && (command->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
+        (!strcmp(count + 1, "auto") || fleet_program_read_number(count + 1, &command->count));
     if (!known) *exit_code_out = command_misused("pin: expected prefill=UNITS or decode=UNITS");
     return known;
 }
 
-static enum status give_order(const struct fleet_file *file, struct record_fleet_order *order,
-                              struct error *error) {
-    record_set_head(order, RECORD_FLEET_ORDER);
-    enum status status = fleet_folder_order(file->folder, order, error);
+static enum status give_command(const struct fleet_file *file, struct record_fleet_command *command,
+                                struct error *error) {
+    record_set_head(command, RECORD_FLEET_COMMAND);
+    enum status status = fleet_folder_write_command(file->folder, command, error);
     if (!status && !fleet_folder_holder(file->folder))
         fprintf(stderr, "fathom fleet: no manager runs this fleet; the next one will do it\n");
     return status;
@@ -169,18 +170,18 @@ static int fleet_program_words_of(const char *verb) {
 }
 
 static enum status act(const char *verb, const struct fleet_values *values, struct fleet_file *file,
-                       struct record_fleet_order *order, struct error *error) {
+                       struct record_fleet_command *command, struct error *error) {
     if (!strcmp(verb, "run")) return run(file, error);
     if (!strcmp(verb, "plan")) return fleet_plan_day(file, error);
     if (!strcmp(verb, "status")) return show_status(file, values->json, error);
     if (!strcmp(verb, "history"))
         return fleet_program_show(file, "history.csv", HISTORY_BYTES_MAX, error);
-    return give_order(file, order, error);
+    return give_command(file, command, error);
 }
 
 int program_fleet(void *given, const struct option_result *result) {
     struct fleet_values *values = given;
-    struct record_fleet_order order = {.kind = FLEET_ORDER_PIN};
+    struct record_fleet_command command = {.kind = FLEET_COMMAND_PIN};
     struct fleet_file file;
     struct error error;
     struct arena arena;
@@ -190,7 +191,7 @@ int program_fleet(void *given, const struct option_result *result) {
     if (words < 0 || result->positional_count > (size_t)words + 2)
         return command_misused("expected %s", fleet_options.arguments);
     const char *what = words && result->positional_count > 1 ? result->positional[1] : NULL;
-    if (words && !fleet_program_read_order(verb, what, &order, &exit_code)) return exit_code;
+    if (words && !fleet_program_read_command(verb, what, &command, &exit_code)) return exit_code;
     const char *path =
         result->positional_count > (size_t)words + 1 ? result->positional[words + 1] : "fleet.yaml";
     log_start(values->log.format, values->log.level, false);
@@ -202,7 +203,7 @@ int program_fleet(void *given, const struct option_result *result) {
     enum status status = is_simulator ? fleet_plan_simulator(&error)
                          : is_bound   ? fleet_plan_bound(&error)
                                       : fleet_file_read(path, &arena, &file, &error);
-    if (!status && has_file) status = act(verb, values, &file, &order, &error);
+    if (!status && has_file) status = act(verb, values, &file, &command, &error);
     exit_code = command_end(status, &error);
     free(memory);
     return exit_code;

@@ -25,7 +25,7 @@ const struct command inspect_subjects[] = {
     {.name = NULL},
 };
 
-static int inspect_options(void *given, const struct option_result *result) {
+static int inspect_options(void *values, const struct option_result *result) {
     for (const struct command *program = programs; program->name; program++)
         for (const struct command *subcommand = NULL;
              (subcommand = command_next_subcommand(program, subcommand));) {

@@ -33,7 +33,7 @@ static void print_libraries(const struct gpu_libraries *libraries) {
            libraries->blas % 100);
 }
 
-int inspect_gpu(void *given, const struct option_result *result) {
+int inspect_gpu(void *values, const struct option_result *result) {
     struct error error;
     struct gpu_libraries libraries;
     uint32_t count = 0;

@@ -66,7 +66,7 @@ static void print_help(FILE *out) {
 const struct option_table version_options = {
     .command = "version", .arguments = "", .description = "Prints the version."};
 
-int program_version(void *given, const struct option_result *result) {
+int program_version(void *values, const struct option_result *result) {
     printf("fathom %s\n", FATHOM_VERSION);
     return command_end(STATUS_OK, NULL);
 }

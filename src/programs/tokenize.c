@@ -293,10 +293,10 @@ static int run(const struct tokenize_values *values, const struct option_result 
     return command_end(status, &session.error);
 }
 
-int program_tokenize(void *given, const struct option_result *result) {
-    return run(given, result, true);
+int program_tokenize(void *values, const struct option_result *result) {
+    return run(values, result, true);
 }
 
-int program_detokenize(void *given, const struct option_result *result) {
-    return run(given, result, false);
+int program_detokenize(void *values, const struct option_result *result) {
+    return run(values, result, false);
 }

@@ -341,10 +341,10 @@ void *good_fleet_unit(void) {
         .number = 3, .role = UNIT_DECODE, .observed_state = FLEET_UNIT_SERVING, .requests = 7};
     return records_make(RECORD_FLEET_UNIT, &fixed);
 }
-void *good_fleet_order(void) {
-    const struct record_fleet_order fixed = {
-        .kind = FLEET_ORDER_PIN, .role = UNIT_PREFILL, .count = 2};
-    return records_make(RECORD_FLEET_ORDER, &fixed);
+void *good_fleet_command(void) {
+    const struct record_fleet_command fixed = {
+        .kind = FLEET_COMMAND_PIN, .role = UNIT_PREFILL, .count = 2};
+    return records_make(RECORD_FLEET_COMMAND, &fixed);
 }
 void *good_fleet_action(void) {
     const struct record_fleet_action fixed = {
@@ -386,16 +386,16 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts,   good_settled,     good_entry,        good_unit_totals,   good_client_request,
-    good_respond,    good_stream_data, good_tokenize,     good_tokenized,     good_submit,
-    good_cancel,     good_hello,       good_tokens,       good_scores,        good_finished,
-    good_plan,       good_result,      good_gone,         good_drain,         good_begin,
-    good_end,        good_load,        good_joined,       good_lost,          good_from_unit,
-    good_to_unit,    good_continue,    good_reserved,     good_experts,       good_expect,
-    good_push,       good_kv_cancel,   good_kv_done,      good_find,          good_found,
-    good_kv_load,    good_kv_loaded,   good_keep,         good_kept,          good_kv_park,
-    good_kv_hello,   good_role,        good_constrain,    good_constrained,   good_fleet_load,
-    good_fleet_unit, good_fleet_order, good_fleet_action, good_fleet_gateway, good_fleet_jobs,
+    good_accounts,   good_settled,       good_entry,        good_unit_totals,   good_client_request,
+    good_respond,    good_stream_data,   good_tokenize,     good_tokenized,     good_submit,
+    good_cancel,     good_hello,         good_tokens,       good_scores,        good_finished,
+    good_plan,       good_result,        good_gone,         good_drain,         good_begin,
+    good_end,        good_load,          good_joined,       good_lost,          good_from_unit,
+    good_to_unit,    good_continue,      good_reserved,     good_experts,       good_expect,
+    good_push,       good_kv_cancel,     good_kv_done,      good_find,          good_found,
+    good_kv_load,    good_kv_loaded,     good_keep,         good_kept,          good_kv_park,
+    good_kv_hello,   good_role,          good_constrain,    good_constrained,   good_fleet_load,
+    good_fleet_unit, good_fleet_command, good_fleet_action, good_fleet_gateway, good_fleet_jobs,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

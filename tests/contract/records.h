@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A good example of each kind of record, for the tests that spoil them. There is one at a time: each
- * lies where the one before lay.
+ * A good example of each kind of record, for the tests that spoil them. There is one at a time:
+ * each lies where the one before lay.
  */
 #pragma once
 
@@ -73,7 +73,7 @@ void *good_kept(void);
 void *good_kv_hello(void);
 void *good_fleet_load(void);
 void *good_fleet_unit(void);
-void *good_fleet_order(void);
+void *good_fleet_command(void);
 void *good_fleet_action(void);
 void *good_fleet_gateway(void);
 void *good_fleet_jobs(void);

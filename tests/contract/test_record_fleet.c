@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a fleet's manager is told and what it asks for: units have numbers and roles, orders
- * name what they are about and nothing else.
+ * Protects what a fleet's manager is told and what it asks for: units have numbers and roles,
+ * orders name what they are about and nothing else.
  */
 #include "records.h"
 #include "test_case.h"
@@ -13,28 +13,28 @@ TEST(a_unit_has_a_number_a_role_and_a_state) {
     unit->role = UNIT_BOTH;
     assert_invalid(unit);
     unit = good_fleet_unit();
-    unit->observed_state = FLEET_UNIT_COUNT;
+    unit->observed_state = FLEET_UNIT_STATE_COUNT;
     assert_invalid(unit);
     unit = good_fleet_unit();
     unit->drained_by_operator = 2;
     assert_invalid(unit);
 }
 
-TEST(an_order_names_what_it_is_about_and_nothing_else) {
-    struct record_fleet_order *order = good_fleet_order();
-    order->number = 1;
-    assert_invalid(order);
-    order = good_fleet_order();
-    order->role = UNIT_BOTH;
-    assert_invalid(order);
-    order = good_fleet_order();
-    order->kind = FLEET_ORDER_DRAIN;
-    assert_invalid(order);
-    order->number = 1;
-    order->role = order->count = 0;
-    assert_true(record_valid(order, order->record.bytes));
-    order->kind = FLEET_ORDER_COUNT;
-    assert_invalid(order);
+TEST(a_command_names_what_it_is_about_and_nothing_else) {
+    struct record_fleet_command *command = good_fleet_command();
+    command->number = 1;
+    assert_invalid(command);
+    command = good_fleet_command();
+    command->role = UNIT_BOTH;
+    assert_invalid(command);
+    command = good_fleet_command();
+    command->kind = FLEET_COMMAND_DRAIN;
+    assert_invalid(command);
+    command->number = 1;
+    command->role = command->count = 0;
+    assert_true(record_valid(command, command->record.bytes));
+    command->kind = FLEET_COMMAND_COUNT;
+    assert_invalid(command);
 }
 
 TEST(an_action_is_for_one_unit) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects a gateway's report to the fleet's manager in JSON: it is read as it was written, and a member
- * that is missing or wrong is named.
+ * Protects a gateway's report to the fleet's manager in JSON: it is read as it was written, and a
+ * member that is missing or wrong is named.
  */
 #include "base/arena.h"
 #include "contract/record_fleet_json.h"
@@ -12,8 +12,8 @@ static char text[4096], memory[1 << 16];
 static const struct record_fleet_gateway written = {.responds = 1,
                                                     .load = {.arrived_requests = 70,
                                                              .arrived_tokens = UINT64_C(1) << 40,
-                                                             .late_first_tokens = 4,
-                                                             .slow_answers = 5,
+                                                             .ttft_misses = 4,
+                                                             .tpot_misses = 5,
                                                              .requests_queued = 3,
                                                              .requests_held = 10},
                                                     .unit_count = 2};

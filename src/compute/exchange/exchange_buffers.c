@@ -32,7 +32,7 @@ static void allocate_relays(struct ranks_exchange *ranks, size_t *used) {
         struct relay *relay = &ranks->relays[node];
         bool is_other_node = node != own_node;
         relay->received_list =
-            exchange_buffers_allocate(ranks, used, is_other_node ? ranks->list_bytes : 0);
+            exchange_buffers_allocate(ranks, used, is_other_node ? ranks->node_message_bytes : 0);
         relay->out = exchange_buffers_allocate(ranks, used, ranks->out_bytes);
         relay->own_row = exchange_buffers_allocate(ranks, used, tokens * sizeof *relay->own_row);
         relay->token_rows =
@@ -55,8 +55,8 @@ static size_t message_bytes(const struct ranks_exchange *ranks, uint32_t slots) 
                     DISPATCH_ALIGN);
 }
 
-/* Lays out all buffers and returns their total size. Called twice: first to learn the size, then
- * with the memory mapped to set the addresses. */
+/* Lays out all buffers and returns their total size. Called twice: first to compute the size, then,
+ * once the memory is mapped, to set the addresses. */
 static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t used = 0, tokens = options->tokens_max, all_tokens = tokens * ranks->rank_count;
@@ -65,10 +65,10 @@ static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     if (slots_per_token_max > ranks->slots_per_rank) slots_per_token_max = ranks->slots_per_rank;
     size_t rows_max = all_tokens * slots_per_token_max,
            sums_max = exchange_buffers_sums_groups(ranks) ? rows_max : 0;
-    bool has_several_nodes = ranks->node_count > 1;
+    bool is_multi_node = ranks->node_count > 1;
     ranks->results_bytes = round_up(pairs * options->combine_bytes, DISPATCH_ALIGN);
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
-    ranks->list_bytes =
+    ranks->node_message_bytes =
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     /* The worst case: each pair sends its own row with a count, a slot and a weight; each peer gets
      * a header and padding. */
@@ -77,10 +77,10 @@ static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     ranks->pair_slot = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->pair_slot);
     ranks->token_rows = exchange_buffers_allocate(ranks, &used, pairs * sizeof *ranks->token_rows);
     ranks->own_token = exchange_buffers_allocate(
-        ranks, &used, has_several_nodes ? tokens * sizeof *ranks->own_token : 0);
+        ranks, &used, is_multi_node ? tokens * sizeof *ranks->own_token : 0);
     ranks->own_list =
-        exchange_buffers_allocate(ranks, &used, has_several_nodes ? ranks->list_bytes : 0);
-    ranks->out = exchange_buffers_allocate(ranks, &used, has_several_nodes ? ranks->out_bytes : 0);
+        exchange_buffers_allocate(ranks, &used, is_multi_node ? ranks->node_message_bytes : 0);
+    ranks->out = exchange_buffers_allocate(ranks, &used, is_multi_node ? ranks->out_bytes : 0);
     ranks->token_data =
         exchange_buffers_allocate(ranks, &used, all_tokens * sizeof *ranks->token_data);
     ranks->row_token = exchange_buffers_allocate(ranks, &used, rows_max * sizeof *ranks->row_token);
@@ -94,8 +94,9 @@ static size_t exchange_buffers_allocate_all(struct ranks_exchange *ranks) {
     return used;
 }
 
-/* Size of the shared window: one message from each rank, then the results for this rank and, with
- * several nodes, for each node. */
+/* Size of the shared window: one message from each rank, then the results of this rank's tokens
+ * and, with several nodes, one area per node for the results of the tokens that this rank relays
+ * (the own node's area is unused). */
 static size_t window_bytes(const struct ranks_exchange *ranks) {
     uint32_t relays = ranks->node_count > 1 ? ranks->node_count : 0;
     return ranks->rank_count * ranks->in_bytes + (1 + relays) * ranks->results_bytes;
@@ -123,6 +124,9 @@ static enum status allocate_arrays(struct ranks_exchange *ranks, struct error *e
     ranks->messages = calloc(count, sizeof *ranks->messages);
     ranks->returning = calloc(count, sizeof *ranks->returning);
     ranks->spans_in = calloc(count * EXCHANGE_EXPERT_BATCHES, sizeof *ranks->spans_in);
+    /* Messages sent from one dispatch to the next, at most: to each rank its tokens and
+     * EXCHANGE_EXPERT_BATCHES batches of results; with two levels also, to each node, tokens and
+     * relayed results. */
     ranks->spans_out =
         calloc(count * (1 + EXCHANGE_EXPERT_BATCHES) + 2 * nodes, sizeof *ranks->spans_out);
     ranks->sent = calloc(count + nodes, sizeof *ranks->sent);

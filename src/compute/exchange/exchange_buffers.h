@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * State and memory of the exchange among ranks (exchange_ranks.c). Buffers have room for the worst
- * case, in which this rank receives every token of every rank. They lie in one mapping, and pages are
- * allocated at the first touch. Private to src/compute/exchange.
+ * case, in which this rank receives every token of every rank. They lie in one mapping, and pages
+ * are allocated at the first touch. Private to src/compute/exchange.
  */
 #pragma once
 
@@ -11,9 +11,10 @@
 #include "compute/exchange/replicas.h"
 #include "compute/exchange/shared_window.h"
 
-/* Tokens that this rank sends to the ranks of its node, and their results. With two levels there is one
- * relay for each node: its own tokens, and those that the rank with the same local rank on another
- * node sent for forwarding. With one level there is one relay: its own tokens to all ranks. */
+/* Tokens that this rank sends to the ranks of its node, and their results. With two levels there is
+ * one relay for each node: its own tokens, and those that the rank with the same local rank on
+ * another node sent for forwarding. With one level there is one relay: its own tokens to all
+ * ranks. */
 struct relay {
     struct dispatch_tokens list;
     struct dispatch_peer *peers; /* [ranks] of the node, by local rank */
@@ -54,8 +55,8 @@ struct ranks_exchange {
     struct job_batch in_batch, out_batch; /* transfers in progress, except those of relays */
     struct replicas replicas;
     /* The window holds [ranks][in_bytes] received messages, by the owner of the tokens; then
-     * [1 + nodes][results_bytes] results: those for this rank's tokens and, with two levels, those for
-     * each node that this rank relays for. */
+     * [1 + nodes][results_bytes] results: those for this rank's tokens and, with two levels, those
+     * for each node that this rank relays for. */
     struct shared_window window;
     struct relay *relays;              /* [node_count] by the node that owns the tokens */
     struct dispatch_peer *node_peers;  /* [node_count] the peers of the first of two levels */
@@ -68,8 +69,8 @@ struct ranks_exchange {
     uint32_t sent_count, span_count;
     struct exchange_group *groups; /* [slots_per_rank] */
     uint32_t *next_row;            /* [slots_per_rank] */
-    /* Batches of results: the next to send; for each, how many rows must be computed before it is sent,
-     * how many sums it has, and the next sum to assign. */
+    /* Batches of results: the next to send; for each, how many rows must be computed before it is
+     * sent, how many sums it has, and the next sum to assign. */
     uint32_t expert_batch;
     uint32_t expert_batch_rows[EXCHANGE_EXPERT_BATCHES];
     uint32_t expert_batch_sums[EXCHANGE_EXPERT_BATCHES], next_sum[EXCHANGE_EXPERT_BATCHES];
@@ -86,7 +87,7 @@ struct ranks_exchange {
     char *summands;            /* [rows_max][combine_bytes] results to be summed here */
     struct exchange_sum *sums; /* [rows_max] */
     const char **sum_rows;     /* [rows_max] */
-    size_t in_bytes, results_bytes, list_bytes, out_bytes, mapped_bytes;
+    size_t in_bytes, results_bytes, node_message_bytes, out_bytes, mapped_bytes;
     void *memory;
 };
 

@@ -298,7 +298,7 @@ static void receive_lists(struct ranks_exchange *ranks) {
         if (node == ranks->node) continue;
         memset(relay->received_list, 0, sizeof(struct dispatch_header));
         ranks_receive(ranks, &relay->in, TAG_DISPATCH, 0, node, peer_on_node(ranks, node),
-                      relay->received_list, ranks->list_bytes, &relay->span);
+                      relay->received_list, ranks->node_message_bytes, &relay->span);
     }
 }
 

@@ -125,7 +125,7 @@ bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_
     return true;
 }
 
-/* ---- words of the book and of orders, each parsed from the start of the text ---- */
+/* ---- words of the book and of commands, each parsed from the start of the text ---- */
 
 static bool take_word(const char **text, const char *word) {
     size_t bytes = strlen(word);
@@ -219,21 +219,22 @@ enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_o
     return status;
 }
 
-/* ---- orders ---- */
+/* ---- operators' commands ---- */
 
-enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
-                               struct error *error) {
+enum status fleet_folder_write_command(const char *folder,
+                                       const struct record_fleet_command *command,
+                                       struct error *error) {
     char name[96], text[96];
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(name, sizeof name, "orders/%020lld-%d",
              (long long)now.tv_sec * 1000000000 + now.tv_nsec, (int)getpid());
-    if (order->kind == FLEET_ORDER_PIN)
-        snprintf(text, sizeof text, "pin %s %u\n", record_unit_role_name(order->role),
-                 order->count);
+    if (command->kind == FLEET_COMMAND_PIN)
+        snprintf(text, sizeof text, "pin %s %u\n", record_unit_role_name(command->role),
+                 command->count);
     else
         snprintf(text, sizeof text, "%s %u\n",
-                 order->kind == FLEET_ORDER_DRAIN ? "drain" : "resume", order->number);
+                 command->kind == FLEET_COMMAND_DRAIN ? "drain" : "resume", command->number);
     return fleet_folder_write(folder, name, bytes_of(text), error);
 }
 
@@ -253,20 +254,20 @@ static bool fleet_folder_find_next(const char *folder, const char *after, char n
     return next[0] != 0;
 }
 
-static bool read_order(const char *text, struct record_fleet_order *order) {
+static bool read_command(const char *text, struct record_fleet_command *command) {
     bool known = false;
-    *order = (struct record_fleet_order){.kind = FLEET_ORDER_PIN};
+    *command = (struct record_fleet_command){.kind = FLEET_COMMAND_PIN};
     if (take_word(&text, "pin ")) {
-        known = take_wanted(&text, &order->role, &order->count);
+        known = take_wanted(&text, &command->role, &command->count);
     } else if (take_word(&text, "drain ")) {
-        order->kind = FLEET_ORDER_DRAIN;
-        known = fleet_folder_take_number(&text, &order->number);
+        command->kind = FLEET_COMMAND_DRAIN;
+        known = fleet_folder_take_number(&text, &command->number);
     } else if (take_word(&text, "resume ")) {
-        order->kind = FLEET_ORDER_RESUME;
-        known = fleet_folder_take_number(&text, &order->number);
+        command->kind = FLEET_COMMAND_RESUME;
+        known = fleet_folder_take_number(&text, &command->number);
     }
-    record_set_head(order, RECORD_FLEET_ORDER);
-    return known && ends(text) && record_valid(order, sizeof *order);
+    record_set_head(command, RECORD_FLEET_COMMAND);
+    return known && ends(text) && record_valid(command, sizeof *command);
 }
 
 /* Renames a file that cannot be removed, such as a folder. If that fails, the file is skipped each
@@ -284,20 +285,20 @@ static void set_aside(const char *path) {
             is_aside ? "set aside" : "passed over", is_aside ? aside : path, strerror(failure));
 }
 
-bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out) {
+bool fleet_folder_take_command(const char *folder, struct record_fleet_command *command_out) {
     char name[256] = "", path[FLEET_PATH_BYTES];
     while (fleet_folder_find_next(folder, name, name)) {
         struct error error;
         struct bytes text;
         snprintf(path, sizeof path, "%.300s/orders/%s", folder, name);
         bool known = !file_take(path, 4096, &text, &error);
-        bool is_order = known && read_order(text.data, order_out);
+        bool is_command = known && read_command(text.data, command_out);
         if (known) free((void *)(uintptr_t)text.data);
         if (unlink(path)) {
             set_aside(path);
             continue;
         }
-        if (is_order) return true;
+        if (is_command) return true;
         log_say(LOG_WARNING, "fleet", "an order is none, and was removed file=%s", name);
     }
     return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The folder of a fleet manager: a lock, because a fleet has one manager; the state of units and
- * the operator's settings, for the next manager; pending orders; the published status; the history
- * of the load.
+ * the operator's settings, for the next manager; pending commands; the published status; the
+ * history of the load.
  *
  *   lock         held by the running manager; the kernel releases it with the process
  *   book         the last number assigned, pinned counts, units with their roles
- *   orders/      one file per order, in the order of names; read and removed
+ *   orders/      one file per command, in the order of names; read and removed
  *   status.json, status.txt, metrics.prom     of the last round
  *   history.csv  one line for each 288th of a day
  *   logs/        output of each unit
@@ -50,10 +50,11 @@ enum status fleet_folder_append(const char *folder, const char *name, const char
 /* Parses a line of history.csv. Returns false if it does not begin with three numbers. */
 bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_out[SCALE_SIDES]);
 
-/* Writes an order for the running manager, or for the next one. */
-enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
-                               struct error *error) MUST_USE;
+/* Writes a command for the running manager, or for the next one. */
+enum status fleet_folder_write_command(const char *folder,
+                                       const struct record_fleet_command *command,
+                                       struct error *error) MUST_USE;
 
-/* Takes the oldest pending order; false if there is none. An invalid order is removed and logged. A
+/* Takes the oldest pending command; false if there is none. An invalid one is removed and logged. A
  * file that cannot be removed is renamed, or skipped if that fails, too. */
-bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out);
+bool fleet_folder_take_command(const char *folder, struct record_fleet_command *command_out);

@@ -138,22 +138,22 @@ static void say_trouble(struct fleet_runner *runner) {
     memcpy(runner->logged, runner->trouble, sizeof runner->logged);
 }
 
-static void say_order(const struct record_fleet_order *order) {
+static void log_command(const struct record_fleet_command *command) {
     char units[12] = "auto";
-    if (order->count != FLEET_UNPINNED) snprintf(units, sizeof units, "%u", order->count);
-    if (order->kind == FLEET_ORDER_PIN)
+    if (command->count != FLEET_UNPINNED) snprintf(units, sizeof units, "%u", command->count);
+    if (command->kind == FLEET_COMMAND_PIN)
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%s", "pin",
-                record_unit_role_name(order->role), units);
+                record_unit_role_name(command->role), units);
     else
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
-                order->kind == FLEET_ORDER_DRAIN ? "drain" : "resume", order->number);
+                command->kind == FLEET_COMMAND_DRAIN ? "drain" : "resume", command->number);
 }
 
-static void obey_orders(struct fleet_runner *runner) {
-    struct record_fleet_order order;
-    while (fleet_folder_take_order(runner->file->folder, &order)) {
-        say_order(&order);
-        fleet_runner_pass(runner, &order.record);
+static void obey_commands(struct fleet_runner *runner) {
+    struct record_fleet_command command;
+    while (fleet_folder_take_command(runner->file->folder, &command)) {
+        log_command(&command);
+        fleet_runner_pass(runner, &command.record);
     }
 }
 
@@ -175,13 +175,13 @@ static enum status fleet_runner_launch(struct fleet_runner *runner, uint32_t num
                 command_line_add_all(&line, file->arguments[SCALE_SIDES].words) &&
                 command_line_add_all(&line, file->arguments[side].words);
     if (!fits) return error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
-    struct launch_order order = {.number = number,
-                                 .role = (enum unit_role)role,
-                                 .nodes = file->manager.rule.sides[side].unit_nodes,
-                                 .instance = instance,
-                                 .argv = line.words,
-                                 .log_path = log_path};
-    return runner->launcher.start(runner->launcher.self, &order, error);
+    struct launch_request request = {.number = number,
+                                     .role = (enum unit_role)role,
+                                     .nodes = file->manager.rule.sides[side].unit_nodes,
+                                     .instance = instance,
+                                     .argv = line.words,
+                                     .log_path = log_path};
+    return runner->launcher.start(runner->launcher.self, &request, error);
 }
 
 static void start(struct fleet_runner *runner, const struct record_fleet_action *action) {
@@ -294,7 +294,7 @@ void fleet_runner_run_round(struct fleet_runner *runner) {
     fleet_runner_poll_launcher(runner);
     fleet_runner_poll_gateways(runner);
     say_trouble(runner);
-    obey_orders(runner);
+    obey_commands(runner);
     runner->machine.step(runner->machine.self, clock_now_ns());
     fleet_runner_perform_all(runner);
     publish(runner, wall_now_ns());

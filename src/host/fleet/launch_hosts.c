@@ -128,15 +128,15 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
 
 /* The script checks that the program exists, because afterwards the shell always reports
  * success. */
-static enum status launch_hosts_write_script(const struct launch_order *order,
+static enum status launch_hosts_write_script(const struct launch_request *request,
                                              char script[SCRIPT_BYTES], struct error *error) {
     char log_path[1024] = "", program[4096] = "";
-    bool fits = command_line_quote(program, sizeof program, order->argv[0]) &&
-                command_line_quote(log_path, sizeof log_path, order->log_path);
+    bool fits = command_line_quote(program, sizeof program, request->argv[0]) &&
+                command_line_quote(log_path, sizeof log_path, request->log_path);
     snprintf(script, SCRIPT_BYTES,
              "command -v %s >/dev/null || { echo %s is not there >&2; exit 127; }; setsid", program,
              program);
-    for (const char *const *word = order->argv; *word && fits; word++) {
+    for (const char *const *word = request->argv; *word && fits; word++) {
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
@@ -149,7 +149,8 @@ static enum status launch_hosts_write_script(const struct launch_order *order,
                 : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
 }
 
-static enum status hosts_start(void *self, const struct launch_order *order, struct error *error) {
+static enum status hosts_start(void *self, const struct launch_request *request,
+                               struct error *error) {
     struct launch_hosts *hosts = self;
     char script[SCRIPT_BYTES];
     struct launch_host *host = choose_host(hosts);
@@ -157,7 +158,7 @@ static enum status hosts_start(void *self, const struct launch_order *order, str
         return error_set(
             error, STATUS_FULL,
             "no host can run another unit: each is full, does not respond, or failed recently");
-    enum status status = launch_hosts_write_script(order, script, error);
+    enum status status = launch_hosts_write_script(request, script, error);
     if (!status) status = run_on(hosts, host, script, error);
     if (status)
         host->failed_ns = clock_now_ns();

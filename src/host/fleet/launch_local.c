@@ -27,13 +27,16 @@ struct launch_local {
 
 /* ---- starting ---- */
 
-static enum status local_start(void *self, const struct launch_order *order, struct error *error) {
+static enum status local_start(void *self, const struct launch_request *request,
+                               struct error *error) {
     pid_t pid;
-    int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    int output = own_file_open(request->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (output < 0)
-        return error_set(error, STATUS_IO, "%.200s: %s", order->log_path, strerror(errno));
-    const struct child_process_options child = {
-        .words = order->argv, .input = CHILD_PROCESS_NO_INPUT, .output = output, .errors = output};
+        return error_set(error, STATUS_IO, "%.200s: %s", request->log_path, strerror(errno));
+    const struct child_process_options child = {.words = request->argv,
+                                                .input = CHILD_PROCESS_NO_INPUT,
+                                                .output = output,
+                                                .errors = output};
     enum status status = child_process_start(&child, &pid, error);
     close(output);
     return status;

@@ -44,11 +44,11 @@ static void launch_slurm_name_of(const struct launch_slurm *slurm, uint32_t numb
 
 /* ---- starting ---- */
 
-static enum status launch_slurm_write_script(const struct launch_order *order,
+static enum status launch_slurm_write_script(const struct launch_request *request,
                                              char script[SCRIPT_BYTES], struct error *error) {
     bool fits = true;
     snprintf(script, SCRIPT_BYTES, "exec");
-    for (const char *const *word = order->argv; *word && fits; word++) {
+    for (const char *const *word = request->argv; *word && fits; word++) {
         size_t bytes = strlen(script);
         fits = bytes + 2 < SCRIPT_BYTES;
         if (fits) memcpy(script + bytes, " ", 2);
@@ -80,14 +80,14 @@ static bool add_options(const struct launch_slurm *slurm, const char *avoided,
 }
 
 static enum status launch_slurm_submit(const struct launch_slurm *slurm,
-                                       const struct launch_order *order, const char *script,
+                                       const struct launch_request *request, const char *script,
                                        const char *avoided, struct error *error) {
     struct command_line line = {.count = 0};
     char name[NAME_BYTES], nodes[16], answer[256], excluded[EXCLUDED_BYTES];
-    launch_slurm_name_of(slurm, order->number, order->role, name);
-    snprintf(nodes, sizeof nodes, "%u", order->nodes);
+    launch_slurm_name_of(slurm, request->number, request->role, name);
+    snprintf(nodes, sizeof nodes, "%u", request->nodes);
     const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
-                                 "--nodes",     nodes,        "--output",     order->log_path,
+                                 "--nodes",     nodes,        "--output",     request->log_path,
                                  "--open-mode", "append",     "--no-requeue", NULL};
     (void)command_line_add_all(&line, words);
     bool fits = add_options(slurm, avoided, &line, excluded);
@@ -100,13 +100,14 @@ static enum status launch_slurm_submit(const struct launch_slurm *slurm,
 }
 
 /* If no other node is available, a node that failed is used. */
-static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
+static enum status slurm_start(void *self, const struct launch_request *request,
+                               struct error *error) {
     const struct launch_slurm *slurm = self;
     char script[SCRIPT_BYTES];
-    enum status status = launch_slurm_write_script(order, script, error);
+    enum status status = launch_slurm_write_script(request, script, error);
     if (status) return status;
-    status = launch_slurm_submit(slurm, order, script, slurm->avoided, error);
-    return status && slurm->avoided[0] ? launch_slurm_submit(slurm, order, script, "", error)
+    status = launch_slurm_submit(slurm, request, script, slurm->avoided, error);
+    return status && slurm->avoided[0] ? launch_slurm_submit(slurm, request, script, "", error)
                                        : status;
 }
 

@@ -15,7 +15,7 @@
 
 #define LAUNCH_JOB_BYTES 64
 
-struct launch_order {
+struct launch_request {
     uint32_t number;
     enum unit_role role;
     uint32_t nodes;          /* nodes that the unit spans; used only by Slurm */
@@ -34,15 +34,17 @@ struct launched_unit {
 struct unit_launcher {
     void *self;
     const char *name;
-    int64_t list_delay_max_ns; /* a started unit must be listed within this time */
-    /* Starts a unit. The error names the cause if nothing was started. */
-    enum status (*start)(void *self, const struct launch_order *order, struct error *error);
+    /* a unit that is still not listed this long after its start is considered gone */
+    int64_t list_delay_max_ns;
+    /* Starts a unit. On failure, the error gives the cause. A failed remote start (Slurm, remote
+     * shell) may still have taken effect; the unit then appears in the list. */
+    enum status (*start)(void *self, const struct launch_request *request, struct error *error);
     /* Calls `visit` for each running or pending unit of the fleet. On error, discard the units
      * reported. */
     enum status (*list)(void *self, void (*visit)(void *context, const struct launched_unit *unit),
                         void *context, struct error *error);
-    /* Stops a unit after its requests have ended, or immediately if `at_once`. An unknown number is
-     * ignored. */
+    /* Asks a unit to drain and exit, or kills it if `at_once`. Does not wait for it to exit.
+     * Failures are at most logged. An unknown number is ignored. */
     void (*stop)(void *self, uint32_t number, bool at_once);
     void (*close)(void *self);
 };

@@ -8,8 +8,9 @@
  *   load   copies blocks into the caller's memory (KV pages), layer by layer. Every slice is
  *          verified before it counts as arrived. A damaged, missing or unreadable block ends the
  *          load before this block, which is then removed from the index
- *   put    copies a block in, and writes it in the background. If the write queue is full or
- *          writing is off, the block is not stored
+ *   put    copies a block in, and writes it in the background. If the queue is full, or
+ *          writing is off and there is no host cache, the block is not stored. With a host cache
+ *          and writing off, it is stored in host memory only
  *
  * A failure costs cache hits, but never a correct answer. A full disk or a failed write turns
  * writing off, with one line in the log. Reads continue, and writing is tried again later.
@@ -118,20 +119,23 @@ void kv_store_flush(struct kv_store *store);
 struct kv_store_stats {
     uint64_t blocks, host_blocks, disk_blocks; /* stored now */
     uint64_t disk_bytes, segments;
-    uint64_t kept, dropped;             /* blocks that were stored; not stored for lack of room */
+    /* kept: blocks added to the store; dropped: blocks refused, or not written to disk */
+    uint64_t kept, dropped;
     uint64_t written_bytes, read_bytes; /* disk */
     uint64_t loaded_disk, loaded_host;  /* blocks */
     uint64_t damaged, io_errors;        /* damaged blocks found; failed transfers */
     uint64_t moved, removed_segments;   /* blocks moved to another segment; segments dropped */
     bool on_disk;    /* false: host memory only, because there is no usable directory */
     int64_t open_ns; /* duration of the first scan of the directory */
-    bool writable;   /* false: writing is off for now */
-    const char *io;  /* "io_uring", "threads", or "none" */
+    /* false: writing to disk is off for now, or there is no directory in use */
+    bool writable;
+    const char *io; /* "io_uring", "threads", or "none" */
 };
 
 struct kv_store_stats kv_store_get_stats(struct kv_store *store);
 
-/* False if writing is off, or the configured directory is not used. Cheaper than kv_store_get_stats. */
+/* False if writing is off, or the configured directory is not used. Unlike stats.writable, also
+ * true for a store that was configured without a directory. Cheaper than kv_store_get_stats. */
 bool kv_store_is_writable(struct kv_store *store);
 
 /* The number of parts in which a load reads each block. A part has one or more layers' slices. */

@@ -24,9 +24,8 @@ static bool has_fallen(const struct record_fleet_load *before,
            load->arrived_tokens < before->arrived_tokens || load->hit_tokens < before->hit_tokens ||
            load->miss_tokens < before->miss_tokens || load->completed < before->completed ||
            load->output_tokens < before->output_tokens ||
-           load->first_tokens < before->first_tokens ||
-           load->late_first_tokens < before->late_first_tokens ||
-           load->timed_answers < before->timed_answers || load->slow_answers < before->slow_answers;
+           load->first_tokens < before->first_tokens || load->ttft_misses < before->ttft_misses ||
+           load->tpot_requests < before->tpot_requests || load->tpot_misses < before->tpot_misses;
 }
 
 static void fleet_demand_fade(double *sum, double kept, uint64_t before, uint64_t now) {
@@ -46,9 +45,9 @@ static void fleet_demand_mix(struct fleet_demand *demand, const struct record_fl
     fleet_demand_fade(&demand->answers, kept, last->completed, load->completed);
     fleet_demand_fade(&demand->answer_tokens, kept, last->output_tokens, load->output_tokens);
     fleet_demand_fade(&demand->first, quick, last->first_tokens, load->first_tokens);
-    fleet_demand_fade(&demand->late_first, quick, last->late_first_tokens, load->late_first_tokens);
-    fleet_demand_fade(&demand->timed, quick, last->timed_answers, load->timed_answers);
-    fleet_demand_fade(&demand->slow, quick, last->slow_answers, load->slow_answers);
+    fleet_demand_fade(&demand->late_first, quick, last->ttft_misses, load->ttft_misses);
+    fleet_demand_fade(&demand->timed, quick, last->tpot_requests, load->tpot_requests);
+    fleet_demand_fade(&demand->slow, quick, last->tpot_misses, load->tpot_misses);
 }
 
 static double miss_share(const struct fleet_demand *demand) {

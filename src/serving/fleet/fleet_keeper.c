@@ -57,14 +57,14 @@ static void fleet_keeper_forget(struct fleet_keeper *keeper, struct kept_unit *u
 }
 
 /* The state of the unit at the gateways. If they differ, returns the state at a gateway that would
- * send requests to the unit, so that the order is repeated. FLEET_UNIT_COUNT: no gateway is
+ * send requests to the unit, so that the order is repeated. FLEET_UNIT_STATE_COUNT: no gateway is
  * connected to it. */
 static uint32_t state_at_gateways(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
-    uint32_t state = FLEET_UNIT_COUNT;
+    uint32_t state = FLEET_UNIT_STATE_COUNT;
     for (uint32_t i = 0; i < keeper->options.gateway_count; i++) {
         const struct kept_report *report = &unit->reports[i];
         if (!report->connection) continue;
-        if (state == FLEET_UNIT_COUNT || state == FLEET_UNIT_STARTING ||
+        if (state == FLEET_UNIT_STATE_COUNT || state == FLEET_UNIT_STARTING ||
             report->observed_state == FLEET_UNIT_SERVING)
             state = report->observed_state;
     }
@@ -116,7 +116,7 @@ static void pass(struct fleet_keeper *keeper, const struct record *record, int64
 
 static struct record_fleet_unit unit_record(const struct fleet_keeper *keeper,
                                             struct kept_unit *unit, uint32_t state) {
-    if (state_at_gateways(keeper, unit) != FLEET_UNIT_COUNT)
+    if (state_at_gateways(keeper, unit) != FLEET_UNIT_STATE_COUNT)
         unit->stranded = !fleet_keeper_has_others(keeper, unit, UNIT_PREFILL) ||
                          !fleet_keeper_has_others(keeper, unit, UNIT_DECODE);
     struct record_fleet_unit record = {.number = unit->number,
@@ -138,7 +138,7 @@ static void pass_unit(struct fleet_keeper *keeper, struct kept_unit *unit, uint3
 static uint32_t fleet_keeper_state_of(const struct fleet_keeper *keeper,
                                       const struct kept_unit *unit) {
     uint32_t state = state_at_gateways(keeper, unit);
-    return state == FLEET_UNIT_COUNT ? unit->launched : state;
+    return state == FLEET_UNIT_STATE_COUNT ? unit->launched : state;
 }
 
 /* True if the launcher responds but does not list the unit, although the unit has had the time to
@@ -175,9 +175,9 @@ static void pass_load(struct fleet_keeper *keeper, int64_t now_ns) {
         sum.completed += one->completed;
         sum.output_tokens += one->output_tokens;
         sum.first_tokens += one->first_tokens;
-        sum.late_first_tokens += one->late_first_tokens;
-        sum.timed_answers += one->timed_answers;
-        sum.slow_answers += one->slow_answers;
+        sum.ttft_misses += one->ttft_misses;
+        sum.tpot_requests += one->tpot_requests;
+        sum.tpot_misses += one->tpot_misses;
         sum.requests_queued += one->requests_queued;
         sum.requests_held += one->requests_held;
     }
@@ -265,19 +265,19 @@ static void take_gateway(struct fleet_keeper *keeper, const struct record_fleet_
     }
 }
 
-/* The manager must have the unit before an order can name it. */
-static enum status take_order(struct fleet_keeper *keeper, const struct record_fleet_order *order,
-                              int64_t now_ns) {
+/* The manager must have the unit before a command can name it. */
+static enum status take_command(struct fleet_keeper *keeper,
+                                const struct record_fleet_command *command, int64_t now_ns) {
     if (outbox_room(keeper->machine.outbox) < sizeof(struct record_fleet_action))
         return STATUS_FULL;
-    struct kept_unit *unit = find(keeper, order->number);
-    if (order->kind == FLEET_ORDER_PIN) {
-        keeper->pinned[fleet_manager_side_of(order->role)] = order->count;
+    struct kept_unit *unit = find(keeper, command->number);
+    if (command->kind == FLEET_COMMAND_PIN) {
+        keeper->pinned[fleet_manager_side_of(command->role)] = command->count;
     } else if (unit) {
         pass_unit(keeper, unit, fleet_keeper_state_of(keeper, unit), now_ns);
-        unit->drained_by_operator = order->kind == FLEET_ORDER_DRAIN;
+        unit->drained_by_operator = command->kind == FLEET_COMMAND_DRAIN;
     }
-    pass(keeper, &order->record, now_ns);
+    pass(keeper, &command->record, now_ns);
     return STATUS_OK;
 }
 
@@ -295,8 +295,8 @@ static enum status fleet_keeper_receive(void *self, const struct record *record,
         take_jobs(keeper, (const struct record_fleet_jobs *)record, now_ns);
     else if (record->kind == RECORD_FLEET_GATEWAY)
         take_gateway(keeper, (const struct record_fleet_gateway *)record, now_ns);
-    else if (record->kind == RECORD_FLEET_ORDER)
-        return take_order(keeper, (const struct record_fleet_order *)record, now_ns);
+    else if (record->kind == RECORD_FLEET_COMMAND)
+        return take_command(keeper, (const struct record_fleet_command *)record, now_ns);
     else if (record->kind == RECORD_FLEET_UNIT)
         take_failed_launch(keeper, (const struct record_fleet_unit *)record, now_ns);
     else
@@ -328,12 +328,12 @@ size_t fleet_keeper_bytes(void) {
 static void take_book(struct fleet_keeper *keeper, const struct fleet_book *book, int64_t now_ns) {
     keeper->last_number = book->last_number;
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        struct record_fleet_order order = {.kind = FLEET_ORDER_PIN,
-                                           .role =
-                                               side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE,
-                                           .count = book->pinned[side]};
-        record_set_head(&order, RECORD_FLEET_ORDER);
-        enum status status = take_order(keeper, &order, now_ns);
+        struct record_fleet_command command = {.kind = FLEET_COMMAND_PIN,
+                                               .role = side == SCALE_PREFILL ? UNIT_PREFILL
+                                                                             : UNIT_DECODE,
+                                               .count = book->pinned[side]};
+        record_set_head(&command, RECORD_FLEET_COMMAND);
+        enum status status = take_command(keeper, &command, now_ns);
         check(status == STATUS_OK);
     }
     for (uint32_t i = 0; i < book->count; i++)

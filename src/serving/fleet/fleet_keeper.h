@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The machine around serving/fleet/fleet_manager. It keeps the state of each unit as seen by the
  * launcher and the gateways. It receives the launcher's jobs (FLEET_JOBS), the report of each
- * gateway (FLEET_GATEWAY), operators' orders (FLEET_ORDER; FULL until the next step) and failed
+ * gateway (FLEET_GATEWAY), operators' commands (FLEET_COMMAND; FULL until the next step) and failed
  * launches (FLEET_UNIT, REFUSED). Each step reports the units and the load to the manager, and
  * forwards the manager's actions (FLEET_ACTION): starts and stops to the launcher, and drain,
  * return and role to each gateway that has the unit. FLEET_UNIT with GONE reports the end of a
@@ -54,9 +54,9 @@ struct kept_unit {
 struct fleet_keeper_options {
     struct fleet_manager_options manager; /* first_number is ignored; the book has it */
     uint32_t gateway_count;
-    int64_t
-        list_delay_max_ns; /* time within which a launched unit must appear among the launcher's jobs */
-    int64_t wall_ns;       /* wall clock minus steady clock */
+    /* time within which a launched unit must appear among the launcher's jobs */
+    int64_t list_delay_max_ns;
+    int64_t wall_ns; /* wall clock minus steady clock */
 };
 
 struct fleet_keeper;
@@ -64,7 +64,7 @@ struct fleet_keeper;
 /* Arena bytes that fleet_keeper_create needs. */
 size_t fleet_keeper_bytes(void);
 
-/* `book` is the state of the previous keeper. Its units and its orders are adopted. */
+/* `book` is the state of the previous keeper. Its units and its operators' commands are adopted. */
 enum status fleet_keeper_create(struct arena *arena, const struct fleet_keeper_options *options,
                                 const struct fleet_book *book, int64_t now_ns,
                                 struct fleet_keeper **keeper_out) MUST_USE;

@@ -374,15 +374,15 @@ static void fleet_manager_see(struct fleet_manager *manager, const struct record
 }
 
 static void fleet_manager_obey(struct fleet_manager *manager,
-                               const struct record_fleet_order *order, int64_t now_ns) {
-    if (order->kind == FLEET_ORDER_PIN) {
-        manager->pinned[fleet_manager_side_of(order->role)] = order->count;
+                               const struct record_fleet_command *command, int64_t now_ns) {
+    if (command->kind == FLEET_COMMAND_PIN) {
+        manager->pinned[fleet_manager_side_of(command->role)] = command->count;
         return;
     }
-    uint32_t index = managed_units_find(&manager->units, order->number);
+    uint32_t index = managed_units_find(&manager->units, command->number);
     if (index == MANAGED_NOBODY) return;
     const struct managed_unit *unit = &manager->units.units[index];
-    bool holds = order->kind == FLEET_ORDER_DRAIN;
+    bool holds = command->kind == FLEET_COMMAND_DRAIN;
     managed_units_hold(&manager->units, index, holds);
     if (holds && unit->state == MANAGED_SERVING) {
         managed_units_drain(&manager->units, index, now_ns);
@@ -402,9 +402,9 @@ static enum status manager_receive(void *self, const struct record *record, int6
     case RECORD_FLEET_UNIT:
         fleet_manager_see(manager, (const struct record_fleet_unit *)record, now_ns);
         return STATUS_OK;
-    case RECORD_FLEET_ORDER:
+    case RECORD_FLEET_COMMAND:
         if (outbox_room(&manager->outbox) < sizeof(struct record_fleet_action)) return STATUS_FULL;
-        fleet_manager_obey(manager, (const struct record_fleet_order *)record, now_ns);
+        fleet_manager_obey(manager, (const struct record_fleet_command *)record, now_ns);
         return STATUS_OK;
     default:
         check(false);

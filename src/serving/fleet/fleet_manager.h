@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The machine that manages the units of a fleet (autoscaling). It receives the counters of the
- * gateways (FLEET_LOAD), the observed state of each unit (FLEET_UNIT) and operators' orders
- * (FLEET_ORDER), and sends actions on units (FLEET_ACTION). serving/policy/scale_fleet decides the
- * number of units, using serving/policy/forecast_load and node_calendar. This file chooses which
- * units to start, call back, convert, drain and end, in this order of preference:
+ * gateways (FLEET_LOAD), the observed state of each unit (FLEET_UNIT) and operators' commands
+ * (FLEET_COMMAND), and sends actions on units (FLEET_ACTION). serving/policy/scale_fleet decides
+ * the number of units, using serving/policy/forecast_load and node_calendar. This file chooses
+ * which units to start, call back, convert, drain and end, in this order of preference:
  *
  *   more   call a draining unit back, convert a spare unit of the other role, start a new unit
  *   fewer  give up a unit that does not serve yet, drain a unit that serves

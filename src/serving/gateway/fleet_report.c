@@ -178,9 +178,9 @@ void fleet_report_fill(const struct gateway *gateway, int64_t ttft_limit_ns, int
                  .completed = histogram_total(&metrics->output_lengths),
                  .output_tokens = metrics->output_lengths.sum,
                  .first_tokens = histogram_total(&metrics->first_token_ns),
-                 .late_first_tokens = count_above(&metrics->first_token_ns, ttft_limit_ns),
-                 .timed_answers = histogram_total(&metrics->token_ns),
-                 .slow_answers = count_above(&metrics->token_ns, tpot_limit_ns),
+                 .ttft_misses = count_above(&metrics->first_token_ns, ttft_limit_ns),
+                 .tpot_requests = histogram_total(&metrics->token_ns),
+                 .tpot_misses = count_above(&metrics->token_ns, tpot_limit_ns),
                  .requests_queued = gateway_queued_count(gateway),
                  .requests_held = gateway_held_count(gateway)}};
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {

@@ -6,10 +6,12 @@
 /* The mean number of tokens in a prompt's last, partial KV block, which are never cache hits. */
 #define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0)
 
-/* Solves the equations in load_shape.h for A, U and S. */
+/* Solves the equations in load_shape.h for A, U and S, given the moments, answer_cv and turns.
+ * Ignores tokens_max: conversations that it ends early are not accounted for. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) {
-    /* An answer token reads the prompt and, on average, this many times the mean answer length. */
+    /* Each answer token attends to the prompt plus, on average, this multiple of the mean answer
+     * length. */
     double answer_context_factor = (1 + shape->answer_cv * shape->answer_cv) / 2;
     double answer = moments->kv_tokens / (moments->prompt_answer_ratio + answer_context_factor);
     double prompt = moments->prompt_answer_ratio * answer;

@@ -10,6 +10,8 @@
  *                     prompt obtains the whole blocks of the prompt before it. An answer's own KV
  *                     blocks are of the form GENERATED, so the next prompt computes it anew.
  *   KV an answer token reads, mean  K = P + A (1 + cv^2)/2
+ * T is also the mean index of a turn (counted from 1) over all prompts, because long conversations
+ * have more of them: for geometric n, E[n(n+1)/2] / E[n] = T.
  * Three of these are published (P/A, 1 - N/P, K), so A, U and S follow from T and the cvs.
  */
 #pragma once
@@ -33,7 +35,7 @@ struct mix_moments {
     double kv_tokens;           /* mean number of KV tokens that an answer token reads */
 };
 
-/* Sets answer_tokens, text_tokens and system_tokens from the other members. Returns STATUS_INVALID
- * if no shape has these moments; the error suggests a change. */
+/* Sets answer_tokens, text_tokens and system_tokens from the moments, answer_cv and turns. Returns
+ * STATUS_INVALID if no shape has these moments; the error suggests a change. */
 enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) MUST_USE;

@@ -220,9 +220,9 @@ static void scaled_world_report_load(struct scaled_world *world) {
         .completed = (uint64_t)world->ended,
         .output_tokens = (uint64_t)(world->ended * options->answer_tokens),
         .first_tokens = (uint64_t)world->arrived,
-        .late_first_tokens = (uint64_t)world->late,
-        .timed_answers = (uint64_t)world->ended,
-        .slow_answers = (uint64_t)world->slow,
+        .ttft_misses = (uint64_t)world->late,
+        .tpot_requests = (uint64_t)world->ended,
+        .tpot_misses = (uint64_t)world->slow,
         .requests_queued = (uint32_t)fmin(world->queue / prompt_tokens(world), 1e9)};
     record_set_head(&load, RECORD_FLEET_LOAD);
     scaled_world_give(world, &load);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The process of a fleet manager in virtual time, and its faults. The keeper has all the state that
- * is lost with the process. The book, the jobs of the launcher and the orders of operators survive.
+ * is lost with the process. The book, the jobs of the launcher and operators' commands survive.
  */
 #include "simulate/world/fleet_managers.h"
 
@@ -183,7 +183,7 @@ static void report_view(struct world *world) {
                   units[i].number, units[i].observed_state);
 }
 
-/* Checks a unit that leaves its role. Only an order of an operator, or a promise, may leave
+/* Checks a unit that leaves its role. Only a command of an operator, or a promise, may leave
  * none. */
 static void verify_leaving(struct world *world, const struct managed_unit *before,
                            const struct managed_unit *now,
@@ -439,11 +439,11 @@ static void preempt(struct world *world, struct fleet_dice *dice) {
     fleet_units_ask_drain(world, unit->index);
 }
 
-static void wish(struct world *world, struct record_fleet_order order) {
+static void wish(struct world *world, struct record_fleet_command command) {
     struct fleet_managers *it = &world->managers;
     if (it->wish_count == FLEET_WISHES_MAX) return;
-    record_set_head(&order, RECORD_FLEET_ORDER);
-    it->wishes[it->wish_count++] = order;
+    record_set_head(&command, RECORD_FLEET_COMMAND);
+    it->wishes[it->wish_count++] = command;
     world->report->wishes++;
 }
 
@@ -452,16 +452,16 @@ static void operate(struct world *world, struct fleet_dice *dice) {
     uint32_t chance = fleet_dice_below(dice, 3), side = fleet_dice_below(dice, SCALE_SIDES);
     uint32_t count = fleet_dice_below(dice, it->options.nodes);
     if (chance == 0) {
-        wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_PIN,
-                                                .role = fleet_manager_role_of(side),
-                                                .count = count ? count : FLEET_UNPINNED});
+        wish(world, (struct record_fleet_command){.kind = FLEET_COMMAND_PIN,
+                                                  .role = fleet_manager_role_of(side),
+                                                  .count = count ? count : FLEET_UNPINNED});
         return;
     }
     for (uint32_t i = 0; i < it->book.count; i++)
         if (it->book.units[i].drained_by_operator == (chance == 2) && it->manager) {
-            wish(world, (struct record_fleet_order){.kind = chance == 2 ? FLEET_ORDER_RESUME
-                                                                        : FLEET_ORDER_DRAIN,
-                                                    .number = it->book.units[i].number});
+            wish(world, (struct record_fleet_command){.kind = chance == 2 ? FLEET_COMMAND_RESUME
+                                                                          : FLEET_COMMAND_DRAIN,
+                                                      .number = it->book.units[i].number});
             return;
         }
 }
@@ -474,18 +474,18 @@ static const struct fault_kind faults[] = {
     {40000, operate},      {60000, operate},
 };
 
-/* The operators withdraw their orders. */
+/* The operators withdraw their commands. */
 static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_PIN,
-                                                .role = fleet_manager_role_of(side),
-                                                .count = FLEET_UNPINNED});
+        wish(world, (struct record_fleet_command){.kind = FLEET_COMMAND_PIN,
+                                                  .role = fleet_manager_role_of(side),
+                                                  .count = FLEET_UNPINNED});
     for (uint32_t i = 0; i < it->book.count; i++)
         if (it->book.units[i].drained_by_operator && it->wish_count < FLEET_WISHES_MAX)
-            wish(world, (struct record_fleet_order){.kind = FLEET_ORDER_RESUME,
-                                                    .number = it->book.units[i].number});
+            wish(world, (struct record_fleet_command){.kind = FLEET_COMMAND_RESUME,
+                                                      .number = it->book.units[i].number});
 }
 
 void fleet_managers_heal(struct world *world) {

@@ -66,7 +66,7 @@ struct fleet_managers {
     struct managed_unit view[MANAGED_UNITS_MAX];
     struct fleet_book book; /* all units that managers have started */
     uint32_t wish_count;
-    _Alignas(8) struct record_fleet_order wishes[FLEET_WISHES_MAX];
+    _Alignas(8) struct record_fleet_command wishes[FLEET_WISHES_MAX];
     /* The launcher: */
     struct fleet_unit_job jobs[FLEET_JOBS_MAX];
     uint32_t last_number;                 /* of the last job launched */

@@ -54,7 +54,7 @@ static void list_relays(const struct ranks_exchange *ranks) {
         has(relay->own_row, TOKENS * sizeof(uint32_t));
         has(relay->token_rows, PAIRS * sizeof(uint32_t));
         if (!passes_on) continue;
-        has(relay->received_list, ranks->list_bytes);
+        has(relay->received_list, ranks->node_message_bytes);
         has(relay->results_out, PAIRS * RESULT);
     }
 }
@@ -76,7 +76,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     assert_true(exchange_buffers_sums_groups(&ranks) == (group_experts != 0));
     assert_true(ranks.in_bytes >=
                 dispatch_pack_rows_offset(TOKENS, TOKENS * SLOTS, group_experts) + TOKENS * ROW);
-    assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);
+    assert_true(ranks.node_message_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);
     has(ranks.pair_slot, PAIRS * sizeof(uint32_t));
     has(ranks.token_rows, PAIRS * sizeof(uint32_t));
     assert_true(ranks.results_bytes >= PAIRS * RESULT && ranks.results_bytes % DISPATCH_ALIGN == 0);
@@ -94,7 +94,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     }
     if (ranks.node_count > 1) {
         has(ranks.own_token, TOKENS * sizeof(uint32_t));
-        has(ranks.own_list, ranks.list_bytes);
+        has(ranks.own_list, ranks.node_message_bytes);
         has(ranks.out, ranks.out_bytes);
     }
     list_relays(&ranks);

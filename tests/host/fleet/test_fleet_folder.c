@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the folder of a fleet's manager: one manager at a time, a book that comes back, orders that are
- * taken once and in turn, and files that are replaced whole.
+ * Protects the folder of a fleet's manager: one manager at a time, a book that comes back, commands
+ * that are taken once and in turn, and files that are replaced whole.
  */
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,41 +89,41 @@ TEST_AROUND(a_book_comes_back_as_it_was_written, make_folder, remove_folder) {
     assert_int_equal(fleet_folder_read_book(folder, &back, &error), STATUS_CORRUPT);
 }
 
-TEST_AROUND(orders_are_taken_once_and_in_turn, make_folder, remove_folder) {
+TEST_AROUND(commands_are_taken_once_and_in_turn, make_folder, remove_folder) {
     struct error error;
-    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5}, taken;
-    assert_false(fleet_folder_take_order(folder, &taken));
-    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
-    order = (struct record_fleet_order){
-        .kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = FLEET_UNPINNED};
-    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
+    struct record_fleet_command command = {.kind = FLEET_COMMAND_DRAIN, .number = 5}, taken;
+    assert_false(fleet_folder_take_command(folder, &taken));
+    assert_int_equal(fleet_folder_write_command(folder, &command, &error), STATUS_OK);
+    command = (struct record_fleet_command){
+        .kind = FLEET_COMMAND_PIN, .role = UNIT_DECODE, .count = FLEET_UNPINNED};
+    assert_int_equal(fleet_folder_write_command(folder, &command, &error), STATUS_OK);
     struct bytes noise = {"dance 5\n", 8};
     assert_int_equal(fleet_folder_write(folder, "orders/0", noise, &error), STATUS_OK);
-    assert_true(fleet_folder_take_order(folder, &taken));
-    assert_true(taken.kind == FLEET_ORDER_DRAIN && taken.number == 5);
-    assert_true(fleet_folder_take_order(folder, &taken));
-    assert_true(taken.kind == FLEET_ORDER_PIN && taken.role == UNIT_DECODE);
+    assert_true(fleet_folder_take_command(folder, &taken));
+    assert_true(taken.kind == FLEET_COMMAND_DRAIN && taken.number == 5);
+    assert_true(fleet_folder_take_command(folder, &taken));
+    assert_true(taken.kind == FLEET_COMMAND_PIN && taken.role == UNIT_DECODE);
     assert_int_equal(taken.count, FLEET_UNPINNED);
-    assert_false(fleet_folder_take_order(folder, &taken));
+    assert_false(fleet_folder_take_command(folder, &taken));
 }
 
-TEST_AROUND(an_order_that_is_not_quite_one_is_none, make_folder, remove_folder) {
+TEST_AROUND(a_command_that_is_not_quite_one_is_none, make_folder, remove_folder) {
     static const char *const texts[] = {
         "drain 4294967297\n", "drain -1\n",       "resume\n",
         "pin decode\n",       "pin prefillx 2\n", "pin decode 2 3\n",
         "drain 5x\n",         "pin decode 1e3\n", ""};
     struct error error;
-    struct record_fleet_order taken;
+    struct record_fleet_command taken;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct bytes text = {texts[i], strlen(texts[i])};
         assert_int_equal(fleet_folder_write(folder, "orders/0", text, &error), STATUS_OK);
-        if (fleet_folder_take_order(folder, &taken)) fail_msg("taken: '%s'", texts[i]);
+        if (fleet_folder_take_command(folder, &taken)) fail_msg("taken: '%s'", texts[i]);
     }
 }
 
-TEST_AROUND(a_file_of_any_name_or_kind_stops_no_order_behind_it, make_folder, remove_folder) {
+TEST_AROUND(a_file_of_any_name_or_kind_stops_no_command_behind_it, make_folder, remove_folder) {
     struct error error;
-    struct record_fleet_order taken;
+    struct record_fleet_command taken;
     char path[512], name[256];
     const struct bytes text = BYTES_LITERAL("pin decode 2\n");
     snprintf(name, sizeof name, "orders/%0200d", 0);
@@ -133,11 +133,11 @@ TEST_AROUND(a_file_of_any_name_or_kind_stops_no_order_behind_it, make_folder, re
     snprintf(path, sizeof path, "%s/orders/2", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(fleet_folder_write(folder, "orders/3", text, &error), STATUS_OK);
-    assert_true(fleet_folder_take_order(folder, &taken)); /* the long name */
+    assert_true(fleet_folder_take_command(folder, &taken)); /* the long name */
     assert_int_equal(taken.count, 2);
-    assert_true(fleet_folder_take_order(folder, &taken));
+    assert_true(fleet_folder_take_command(folder, &taken));
     assert_int_equal(taken.count, 2);
-    assert_false(fleet_folder_take_order(folder, &taken));
+    assert_false(fleet_folder_take_command(folder, &taken));
     snprintf(path, sizeof path, "%s/orders/1.refused", folder);
     assert_int_equal(rmdir(path), 0);
 }

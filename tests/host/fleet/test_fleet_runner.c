@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the runner of a fleet whose gateways do not answer: it leaves all as it is and tells that, keeps
- * its book, and takes operators' orders, which the log tells. What it does beside gateways is tests/programs/
- * test_fleet_program.py.
+ * Protects the runner of a fleet whose gateways do not answer: it leaves all as it is and tells
+ * that, keeps its book, and takes operators' commands, which the log tells. What it does beside
+ * gateways is tests/programs/test_fleet_program.py.
  */
 #include <unistd.h>
 
@@ -13,10 +13,10 @@
 #include "test_case.h"
 
 static void give(const char *folder, uint32_t count) {
-    struct record_fleet_order order = {
-        .kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = count};
+    struct record_fleet_command command = {
+        .kind = FLEET_COMMAND_PIN, .role = UNIT_DECODE, .count = count};
     struct error error;
-    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
+    assert_int_equal(fleet_folder_write_command(folder, &command, &error), STATUS_OK);
 }
 
 TEST(without_gateways_it_starts_nothing_and_says_so) {

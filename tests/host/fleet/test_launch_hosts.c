@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects units on several hosts: they start where the fewest are, are found by what `ps` says, a host
- * that fails is left alone for a while, and one that does not answer keeps what it had. The remote shell
- * is a script that runs all here, and is away for a host named in a file.
+ * Protects units on several hosts: they start where the fewest are, are found by what `ps` says, a
+ * host that fails is left alone for a while, and one that does not answer keeps what it had. The
+ * remote shell is a script that runs all here, and is away for a host named in a file.
  */
 #include <unistd.h>
 
@@ -47,13 +47,13 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
                                  "unit",       "--role", "prefill",
                                  "--instance", instance, "end",
                                  NULL};
-    struct launch_order order = {.number = number,
-                                 .role = UNIT_PREFILL,
-                                 .nodes = 1,
-                                 .instance = instance,
-                                 .argv = words,
-                                 .log_path = log_path};
-    return launcher->start(launcher->self, &order, error);
+    struct launch_request request = {.number = number,
+                                     .role = UNIT_PREFILL,
+                                     .nodes = 1,
+                                     .instance = instance,
+                                     .argv = words,
+                                     .log_path = log_path};
+    return launcher->start(launcher->self, &request, error);
 }
 
 /* Both hosts are this machine: each sees the units of both. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects units as processes of this machine: they are found by their command line, by another launcher,
- * too, end when they are told, and a program that is not there is an error at once.
+ * Protects units as processes of this machine: they are found by their command line, by another
+ * launcher, too, end when they are told, and a program that is not there is an error at once.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -38,13 +38,13 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
     const char *const words[] = {program,      "-c",     "while :; do sleep 1; done",
                                  "unit",       "--role", "decode",
                                  "--instance", instance, NULL};
-    struct launch_order order = {.number = number,
-                                 .role = UNIT_DECODE,
-                                 .nodes = 1,
-                                 .instance = instance,
-                                 .argv = words,
-                                 .log_path = log_path};
-    return launcher->start(launcher->self, &order, error);
+    struct launch_request request = {.number = number,
+                                     .role = UNIT_DECODE,
+                                     .nodes = 1,
+                                     .instance = instance,
+                                     .argv = words,
+                                     .log_path = log_path};
+    return launcher->start(launcher->self, &request, error);
 }
 
 TEST(a_unit_is_found_again_and_ends_when_it_is_reported) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what is asked of Slurm and read of it, with scripts in its commands' places: a job's name and
- * nodes, options from outside, a command line that a shell reads as it was meant; jobs of other people and
- * those that have ended are nobody's; a controller that does not answer is an error, and no empty fleet.
- * A cluster is in tests/programs/test_fleet_slurm.py.
+ * Protects what is asked of Slurm and read of it, with scripts in its commands' places: a job's
+ * name and nodes, options from outside, a command line that a shell reads as it was meant; jobs of
+ * other people and those that have ended are nobody's; a controller that does not answer is an
+ * error, and no empty fleet. A cluster is in tests/programs/test_fleet_slurm.py.
  */
 #include <unistd.h>
 
@@ -56,21 +56,21 @@ static struct unit_launcher open_launcher(void) {
 TEST(a_unit_is_a_job_with_its_name) {
     struct unit_launcher launcher = open_launcher();
     const char *const words[] = {"/opt/fathom", "unit", "--model", "it's here", NULL};
-    struct launch_order order = {.number = 7,
-                                 .role = UNIT_DECODE,
-                                 .nodes = 18,
-                                 .argv = words,
-                                 .log_path = "/log/unit-7.log"};
+    struct launch_request request = {.number = 7,
+                                     .role = UNIT_DECODE,
+                                     .nodes = 18,
+                                     .argv = words,
+                                     .log_path = "/log/unit-7.log"};
     struct error error;
     write_program("sbatch",
                   "for word in \"$@\"; do echo \"$word\" >>$FLEET_TEST/said; done; echo 17");
-    assert_int_equal(launcher.start(launcher.self, &order, &error), STATUS_OK);
+    assert_int_equal(launcher.start(launcher.self, &request, &error), STATUS_OK);
     assert_string_equal(said(), "--parsable\n--job-name\nfathom-a1b2c3-7-decode\n--nodes\n18\n"
                                 "--output\n/log/unit-7.log\n--open-mode\nappend\n--no-requeue\n"
                                 "--partition=night\n--wrap\n"
                                 "exec '/opt/fathom' 'unit' '--model' 'it'\\''s here'\n");
     write_program("sbatch", "echo 'sbatch: error: invalid partition' >&2; exit 1");
-    assert_int_equal(launcher.start(launcher.self, &order, &error), STATUS_IO);
+    assert_int_equal(launcher.start(launcher.self, &request, &error), STATUS_IO);
     assert_string_equal(error.text, "sbatch: sbatch: error: invalid partition");
     launcher.close(launcher.self);
 }
@@ -104,14 +104,14 @@ TEST(its_jobs_are_those_with_the_mark_that_have_not_ended) {
 /* The words of sbatch that follow on "--exclude". */
 static void assert_excludes(struct unit_launcher *launcher, const char *nodes) {
     const char *const words[] = {"/opt/fathom", NULL};
-    struct launch_order order = {
+    struct launch_request request = {
         .number = 9, .role = UNIT_DECODE, .nodes = 1, .argv = words, .log_path = "/log"};
     struct error error;
     char wanted[128];
     seen_count = 0;
     assert_int_equal(launcher->list(launcher->self, note, NULL, &error), STATUS_OK);
     assert_int_equal(seen_count, 0);
-    assert_int_equal(launcher->start(launcher->self, &order, &error), STATUS_OK);
+    assert_int_equal(launcher->start(launcher->self, &request, &error), STATUS_OK);
     snprintf(wanted, sizeof wanted, "--exclude %s --wrap", nodes);
     const char *text = said();
     assert_true(nodes[0] ? strstr(text, wanted) != NULL : strstr(text, "--exclude") == NULL);
@@ -120,7 +120,7 @@ static void assert_excludes(struct unit_launcher *launcher, const char *nodes) {
 TEST(nodes_on_which_a_unit_just_failed_are_left_out) {
     struct unit_launcher launcher = open_launcher();
     const char *const words[] = {"/opt/fathom", NULL};
-    struct launch_order order = {
+    struct launch_request request = {
         .number = 9, .role = UNIT_DECODE, .nodes = 1, .argv = words, .log_path = "/log"};
     struct error error;
     write_program("sbatch", "echo \"$@\" >>$FLEET_TEST/said");
@@ -139,7 +139,7 @@ TEST(nodes_on_which_a_unit_just_failed_are_left_out) {
     assert_excludes(&launcher, "n[5-6]");
     write_program("sbatch", "case \"$*\" in *--exclude*) echo no such nodes >&2; exit 1;; esac; "
                             "echo \"$@\" >>$FLEET_TEST/said");
-    assert_int_equal(launcher.start(launcher.self, &order, &error), STATUS_OK);
+    assert_int_equal(launcher.start(launcher.self, &request, &error), STATUS_OK);
     assert_null(strstr(said(), "--exclude")); /* rather there than nowhere */
     write_program("squeue", "true");
     assert_excludes(&launcher, "");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how a fleet's load is read from counters: what arrives counts and not what comes out, a
- * gateway that begins anew is no load, what waits is on the side that is short, limits that are missed are
- * seen, and what noise may bring counts once, for the time in which a unit that is ordered now serves.
+ * gateway that begins anew is no load, what waits is on the side that is short, limits that are
+ * missed are seen, and what noise may bring counts once, for the time in which a unit that is
+ * ordered now serves.
  */
 
 #include "serving/fleet/fleet_demand.h"
@@ -38,7 +39,7 @@ static void live(int seconds, uint64_t arrive, uint64_t end) {
         load.completed += end;
         load.output_tokens += 50 * end;
         load.first_tokens += end;
-        load.timed_answers += end;
+        load.tpot_requests += end;
         now_ns += S;
         fleet_demand_add(&demand, &load, now_ns);
     }
@@ -97,12 +98,12 @@ TEST_AROUND(what_waits_is_on_the_side_that_is_short, open_demand, NULL) {
 TEST_AROUND(limits_that_are_missed_are_seen, open_demand, NULL) {
     live(600, 10, 10);
     assert_false(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
-    load.slow_answers += 10;
+    load.tpot_misses += 10;
     live(1, 10, 10);
     assert_true(look().missed[SCALE_DECODE] && !look().missed[SCALE_PREFILL]);
     live(300, 10, 10); /* it is long ago */
     assert_false(look().missed[SCALE_DECODE]);
-    load.late_first_tokens += 10;
+    load.ttft_misses += 10;
     live(1, 10, 10);
     assert_true(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
 }

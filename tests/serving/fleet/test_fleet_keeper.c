@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the keeper of a fleet's units: it merges its launcher's and its gateways' reports, adopts units
- * and keeps them in the book, reports to the manager only what it can see, and asks each gateway that
- * knows a unit.
+ * Protects the keeper of a fleet's units: it merges its launcher's and its gateways' reports,
+ * adopts units and keeps them in the book, reports to the manager only what it can see, and asks
+ * each gateway that knows a unit.
  */
 
 #include "serving/fleet/fleet_keeper.h"
@@ -169,12 +169,12 @@ TEST_AROUND(a_launcher_that_does_not_answer_loses_nothing, open_empty, NULL) {
 TEST_AROUND(an_operators_drain_goes_to_each_gateway_that_knows_the_unit, open_empty, NULL) {
     struct fleet_gateway_unit unit = {
         .number = 5, .connection = 7, .role = UNIT_DECODE, .observed_state = FLEET_UNIT_SERVING};
-    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5};
+    struct record_fleet_command command = {.kind = FLEET_COMMAND_DRAIN, .number = 5};
     jobs(S, 5, 0);
     gateway(S, 0, unit);
     unit.connection = 9;
     gateway(S, 1, unit);
-    receive(&order, RECORD_FLEET_ORDER,
+    receive(&command, RECORD_FLEET_COMMAND,
             S); /* before any step: the manager learns of the unit first */
     step(S);
     for (uint32_t i = 0; i < 2; i++) {
@@ -224,8 +224,8 @@ TEST_AROUND(a_start_is_in_the_book_and_a_failed_launch_is_forgotten, open_empty,
     assert_true(book.last_number >= number); /* which is never given again */
 }
 
-TEST_AROUND(orders_beyond_what_can_be_acted_on_wait, open_empty, NULL) {
-    struct record_fleet_order order = {.kind = FLEET_ORDER_DRAIN, .number = 5};
+TEST_AROUND(commands_beyond_what_can_be_acted_on_wait, open_empty, NULL) {
+    struct record_fleet_command command = {.kind = FLEET_COMMAND_DRAIN, .number = 5};
     enum status status = STATUS_OK;
     jobs(S, 5, 0);
     gateway(S, 0,
@@ -234,12 +234,12 @@ TEST_AROUND(orders_beyond_what_can_be_acted_on_wait, open_empty, NULL) {
                                         .role = UNIT_DECODE,
                                         .observed_state = FLEET_UNIT_SERVING});
     step(S);
-    record_set_head(&order, RECORD_FLEET_ORDER);
+    record_set_head(&command, RECORD_FLEET_COMMAND);
     for (uint32_t i = 0; i < 4096 && !status; i++) {
-        order.kind = i % 2 ? FLEET_ORDER_RESUME : FLEET_ORDER_DRAIN;
-        status = machine.receive(machine.self, &order.record, S);
+        command.kind = i % 2 ? FLEET_COMMAND_RESUME : FLEET_COMMAND_DRAIN;
+        status = machine.receive(machine.self, &command.record, S);
     }
     assert_int_equal(status, STATUS_FULL);
     step(S);
-    assert_int_equal(machine.receive(machine.self, &order.record, S), STATUS_OK);
+    assert_int_equal(machine.receive(machine.self, &command.record, S), STATUS_OK);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a fleet's manager does with units: it starts, calls back, converts, drains and ends them
- * in that order of preference, takes over what runs, leaves all as it is while nothing is told, and obeys.
+ * Protects what a fleet's manager does with units: it starts, calls back, converts, drains and ends
+ * them in that order of preference, takes over what runs, leaves all as it is while nothing is
+ * told, and obeys.
  */
 
 #include "contract/record_unit.h"
@@ -63,8 +64,8 @@ static void see(uint32_t number, uint32_t role, enum fleet_unit_state state, uin
         .number = number, .role = role, .observed_state = state, .requests = requests});
 }
 
-static void order(struct record_fleet_order what) {
-    record_set_head(&what, RECORD_FLEET_ORDER);
+static void command(struct record_fleet_command what) {
+    record_set_head(&what, RECORD_FLEET_COMMAND);
     assert_int_equal(machine.receive(machine.self, &what.record, now_ns), STATUS_OK);
 }
 
@@ -207,7 +208,8 @@ TEST_AROUND(a_role_keeps_what_serves_while_another_one_only_starts, open_manager
     see(1, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
     see(2, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
     see(3, UNIT_DECODE, FLEET_UNIT_STARTING, 0);
-    order((struct record_fleet_order){.kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = 1});
+    command(
+        (struct record_fleet_command){.kind = FLEET_COMMAND_PIN, .role = UNIT_DECODE, .count = 1});
     live(20, 1700, 100);
     assert_int_equal(count_said(FLEET_ACT_ROLE, UNIT_PREFILL), 0);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
@@ -281,7 +283,7 @@ TEST_AROUND(one_that_served_and_is_not_received_is_ended_and_replaced, open_mana
 TEST_AROUND(one_that_is_lost_in_mid_drain_is_ended, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 3);
     see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
-    order((struct record_fleet_order){.kind = FLEET_ORDER_DRAIN, .number = 2});
+    command((struct record_fleet_command){.kind = FLEET_COMMAND_DRAIN, .number = 2});
     live(2, 500, 500);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
     see(2, UNIT_PREFILL, FLEET_UNIT_DRAINING, 3);
@@ -310,18 +312,19 @@ TEST_AROUND(nobody_is_lost_while_gateways_are_not_received, open_manager, NULL) 
 TEST_AROUND(an_operator_is_obeyed, open_manager, NULL) {
     see_all(1, 2, UNIT_PREFILL, FLEET_UNIT_SERVING, 1);
     see_all(3, 4, UNIT_DECODE, FLEET_UNIT_SERVING, 1);
-    order((struct record_fleet_order){.kind = FLEET_ORDER_DRAIN, .number = 3});
+    command((struct record_fleet_command){.kind = FLEET_COMMAND_DRAIN, .number = 3});
     live(10, 1500, 500);
     assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
     assert_int_equal(said[0].number, 3);
     see(3, UNIT_DECODE, FLEET_UNIT_DRAINING, 0);
     live(300, 1500, 500);
     assert_int_equal(count_said(FLEET_ACT_STOP, 0), 0); /* it stays there, drained */
-    order((struct record_fleet_order){.kind = FLEET_ORDER_RESUME, .number = 3});
+    command((struct record_fleet_command){.kind = FLEET_COMMAND_RESUME, .number = 3});
     live(1, 1500, 500);
     assert_int_equal(count_said(FLEET_ACT_RESUME, 0), 1);
     see(3, UNIT_DECODE, FLEET_UNIT_SERVING, 0);
-    order((struct record_fleet_order){.kind = FLEET_ORDER_PIN, .role = UNIT_DECODE, .count = 4});
+    command(
+        (struct record_fleet_command){.kind = FLEET_COMMAND_PIN, .role = UNIT_DECODE, .count = 4});
     live(10, 1500, 500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 2);
 }
