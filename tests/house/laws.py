@@ -687,11 +687,15 @@ def law_documents(root):
 
 
 def law_mutations(root):
+    called = {name for path in walk(root, ".c", ".h", under="src") for name in re.findall(r"\b(\w+)\(", read(root, path))}
     for path in walk(root, ".patch", under="tests/simulate/mutations"):
         planted = subprocess.run(["patch", "-p1", "--forward", "--reject-file=-", "--fuzz=3", "--dry-run", "-d", root, "-i",
                                   os.path.abspath(os.path.join(root, path))], capture_output=True, text=True)
         if planted.returncode:
             breach(path, "does not apply any more: " + planted.stdout.strip().replace("\n", "; "))
+        added = "".join(re.findall(r"^\+(?!\+\+)(.*\n)", read(root, path), re.MULTILINE))
+        for name in sorted(set(re.findall(r"\b(\w+)\(", code_of(added))) - called):
+            breach(path, "calls %s, which does not exist" % name)
 
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, "choices": law_choices,

@@ -173,6 +173,8 @@ def text_laws():
     mutation = "A planted bug.\n\n--- a/src/base/d.c\n+++ b/src/base/d.c\n@@ -1,1 +1,1 @@\n-int %s;\n+int wrong;\n"
     write_mutation = lambda text: planting("src/base/d.c", "int right;\n", "tests/simulate/mutations/d.patch", mutation % text)
     expect("mutations", "tests/simulate/mutations/d.patch: does not apply any more", write_mutation("gone"))
+    expect("mutations", "tests/simulate/mutations/d.patch: calls gone, which does not exist", planting(
+        "src/base/d.c", "int right;\n", "tests/simulate/mutations/d.patch", (mutation % "right").replace("wrong", "wrong = gone()")))
     expect("documents", "README.md: 96 lines; at most 95", planting("README.md", "\n" * 96))
     expect("documents", "docs/architecture.md: 351 lines", planting("docs/architecture.md", "\n" * 351))
     expect("documents", "docs/c.md: links to gone.md", planting("docs/c.md", "[gone](gone.md)\n"))
