@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The epochs of a job of ranks, as its launcher keeps them. An epoch is a period in which the set of
- * living ranks does not change; epoch 0 has all ranks. All living ranks join each epoch, and meet in
- * it once all have joined. An epoch ends when a rank is lost, or when a lost rank joins again.
+ * The epochs of a job of ranks, as its launcher keeps them. An epoch is a period in which the set
+ * of living ranks does not change; epoch 0 has all ranks. All living ranks join each epoch, and
+ * meet in it once all have joined. An epoch ends when a rank is lost, or when a lost rank joins
+ * again.
  *
  * compute/exchange/job_rendezvous.h adds the ranks' addresses and the frames between launcher and
  * ranks. The simulation runs the epochs without them.
@@ -42,6 +43,7 @@ enum rank_epochs_join rank_epochs_join(struct rank_epochs *epochs, uint32_t rank
 /* Begins an epoch without the rank. Returns false if the rank is lost already. */
 bool rank_epochs_leave(struct rank_epochs *epochs, uint32_t rank);
 
-/* Returns what all ranks must be sent next. Call it after each function above until it returns NONE.
- * *rank_out is set with GONE and BACK. If a rank is lost before all have met, they never meet. */
+/* Returns what all ranks must be sent next. Call it after each function above until it returns
+ * NONE. *rank_out is set with GONE and BACK. If a rank is lost before all have met, they never
+ * meet. */
 enum rank_epochs_message rank_epochs_next(struct rank_epochs *epochs, uint32_t *rank_out);

@@ -82,8 +82,8 @@ enum status model_run_shape(const char *directory, struct shape *shape_out,
 /* Returns the given name of the model, or that of its directory (model_path_name). */
 void model_run_name(const char *directory, const char *given, char name_out[static 256]);
 
-/* Sets directory, activations, expert_sum, level and threads, and the check that the model fits into
- * memory (host/process/memory_fit.h), unless a device holds it. The directory's text is never
+/* Sets directory, activations, expert_sum, level and threads, and the check that the model fits
+ * into memory (host/process/memory_fit.h), unless a device holds it. The directory's text is never
  * freed. A program calls it once. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;

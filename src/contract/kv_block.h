@@ -7,10 +7,11 @@
  *                 groups of rows, each group padded to 4 KiB: [64 / tokens][width] elements
  *
  * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
- * from it, and only they translate it to struct kv_shape, its form in files and messages. A model with only MLA has one group with one row per token: the normalized latent,
- * followed by the shared key after RoPE. A main layer stores position p in row p % 64. An MTP layer
- * computes position i from token i + 1, so it stores the result at position i + 1. A block
- * therefore depends on no later token.
+ * from it, and only they translate it to struct kv_shape, its form in files and messages. A model
+ * with only MLA has one group with one row per token: the normalized latent, followed by the shared
+ * key after RoPE. A main layer stores position p in row p % 64. An MTP layer computes position i
+ * from token i + 1, so it stores the result at position i + 1. A block therefore depends on no
+ * later token.
  *
  * The sender or the KV storage sets the checksums (XXH3-64 over kv_format_filled_bytes of a slice).
  * In a live page they are stale, and checksum_valid is 0. Rows from token_count on are undefined

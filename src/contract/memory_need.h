@@ -39,6 +39,6 @@ double memory_need_rank(const struct memory_weights *model, uint32_t slots);
 struct memory_sum memory_need_host(const struct memory_need *need);
 double memory_need_total(const struct memory_sum *sum);
 
-/* The smallest number of hosts, each with `host_ranks` ranks and so much memory, that hold the unit; 0:
- * no number within LIMIT_RANKS does. */
+/* The smallest number of hosts, each with `host_ranks` ranks and so much memory, that hold the
+ * unit; 0: no number within LIMIT_RANKS does. */
 uint32_t memory_need_hosts(const struct memory_need *need, double host_bytes);

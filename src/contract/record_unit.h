@@ -121,9 +121,9 @@ struct unit_rank { /* one rank in the hello of a unit */
     char kv_address[KV_ADDRESS_BYTES];
 };
 
-/* An instance is the id of one start of a unit. If the unit has a name (fathom unit --instance), the
- * name is the first 48 bits: 24 bits that its fleet has chosen and 24 with the fleet's number for the
- * unit. The next bit says whether there is a name. All other bits are random. */
+/* An instance is the id of one start of a unit. If the unit has a name (fathom unit --instance),
+ * the name is the first 48 bits: 24 bits that its fleet has chosen and 24 with the fleet's number
+ * for the unit. The next bit says whether there is a name. All other bits are random. */
 #define UNIT_INSTANCE_DIGITS 12 /* hexadecimal digits of a name */
 
 /* `name`: NULL if the unit has none. */

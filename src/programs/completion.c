@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prints completion scripts from the tables of options. bash's is one function, which needs no other
- * package; zsh runs the same function through its own bashcompinit. fish gets one rule for each
- * option, with the option's text.
+ * Prints completion scripts from the tables of options. bash's is one function, which needs no
+ * other package; zsh runs the same function through its own bashcompinit. fish gets one rule for
+ * each option, with the option's text.
  */
 #include <stdio.h>
 #include <string.h>

@@ -299,7 +299,8 @@ static size_t place_of(const char *text, const char *part) {
     return (size_t)(found - text);
 }
 
-/* Without --all a command's help stays short: its everyday options, and the number of the others. */
+/* Without --all a command's help stays short: its everyday options, and the number of the
+ * others. */
 TEST(help_leaves_the_other_groups_to_all) {
     static char text[8192];
     FILE *file = fmemopen(text, sizeof text, "w");
@@ -384,7 +385,8 @@ TEST(values_can_be_handed_on) {
         assert_true(bytes < sizeof texts[i]);
         if (bytes) handed[count++] = texts[i];
     }
-    /* all but --config and --trace, which were not given, and --experiment, which is its experiments */
+    /* all but --config and --trace, which were not given, and --experiment, which is its
+     * experiments */
     assert_int_equal(count, ARRAY_COUNT(rows) - 2);
     struct values before = values;
     assert_int_equal(parse(handed, NULL), STATUS_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the epochs of a job of ranks: all living ranks meet in each epoch, a lost or returned rank
- * begins one, joins of earlier epochs count for nothing, and a job that loses a rank before its ranks
- * have met never begins.
+ * Protects the epochs of a job of ranks: all living ranks meet in each epoch, a lost or returned
+ * rank begins one, joins of earlier epochs count for nothing, and a job that loses a rank before
+ * its ranks have met never begins.
  */
 #include "base/rank_epochs.h"
 #include "test_case.h"

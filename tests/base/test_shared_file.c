@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects memory that processes share by a file: who is told where it is finds that memory, and never another
- * file, however its maker's numbers are used by then.
+ * Protects memory that processes share by a file: who is told where it is finds that memory, and
+ * never another file, however its maker's numbers are used by then.
  */
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects wishes of how tokens are chosen: numbers out of their range, and none at all, are refused.
+ * Protects wishes of how tokens are chosen: numbers out of their range, and none at all, are
+ * refused.
  */
 #include "records.h"
 #include "test_case.h"

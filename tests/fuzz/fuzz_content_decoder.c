@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Encoded bodies: the first byte chooses the coding and how the rest is cut. A body never grows beyond
- * its limit or the memory it was given, and pieces make the same of it as the whole does.
+ * Encoded bodies: the first byte chooses the coding and how the rest is cut. A body never grows
+ * beyond its limit or the memory it was given, and pieces make the same of it as the whole does.
  */
 #include <stdint.h>
 #include <stdlib.h>

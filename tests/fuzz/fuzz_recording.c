@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A recording from elsewhere: whatever its bytes say, none is read outside of them, and each record
- * that is told of is valid. Chunks whose checksums are wrong are read once more with right ones, and
- * with records of today's version, so that what stands behind them is tried, too.
+ * that is told of is valid. Chunks whose checksums are wrong are read once more with right ones,
+ * and with records of today's version, so that what stands behind them is tried, too.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * HTTP bodies into the API parser: the first byte chooses the dialect and the format of calls, the
  * rest is the body. What is accepted is then walked, so that a slice that points outside is read,
- * and what binds the answer must be a JSON object again; what is refused must come with a status and
- * an error body that is JSON again.
+ * and what binds the answer must be a JSON object again; what is refused must come with a status
+ * and an error body that is JSON again.
  */
 #include <stddef.h>
 #include <stdint.h>

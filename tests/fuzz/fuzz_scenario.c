@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Scenarios: YAML text, then settings (--set), with 0xFF between them. Whatever they are, they are
- * read or refused with one line; what is read can be told its load and begin, or says what it lacks.
- * Names stand for what the binary carries. No fleet runs here: it would have no memory to.
+ * read or refused with one line; what is read can be told its load and begin, or says what it
+ * lacks. Names stand for what the binary carries. No fleet runs here: it would have no memory to.
  */
 #include <stdint.h>
 #include <stdlib.h>

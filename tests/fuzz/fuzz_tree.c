@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON texts into the reader. A tree that was read, written and read again is written the same; what
- * is read strictly is also read where keys may come again; every value is looked at, and a number
- * that says that it fits gives itself.
+ * JSON texts into the reader. A tree that was read, written and read again is written the same;
+ * what is read strictly is also read where keys may come again; every value is looked at, and a
+ * number that says that it fits gives itself.
  */
 #include <math.h>
 #include <stddef.h>

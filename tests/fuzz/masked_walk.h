@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A walk under a form, for the targets that make one of their bytes: each choice takes one of the
- * tokens that the mask holds. Every mask holds what can be pushed and nothing else, and no place is a
- * dead end. What is refused says why.
+ * tokens that the mask holds. Every mask holds what can be pushed and nothing else, and no place is
+ * a dead end. What is refused says why.
  */
 #pragma once
 

@@ -426,9 +426,10 @@ static void expect_not_absurd(const struct outcome *outcome) {
     assert_true(outcome->greedy_equal * 2 >= outcome->greedy_count);
 }
 
-/* Sums of another order or rounding (a GPU's, BFDOT's) turn the rounding of activations to codes now and then, and
- * then a place moves as it moves between the CPU and the golden: nine in ten have to stay within their bounds, and
- * all together no further from the golden than the CPU's. BF16 is not so coarse. */
+/* Sums of another order or rounding (a GPU's, BFDOT's) turn the rounding of activations to codes
+ * now and then, and then a place moves as it moves between the CPU and the golden: nine in ten have
+ * to stay within their bounds, and all together no further from the golden than the CPU's. BF16 is
+ * not so coarse. */
 static void expect_mostly_near(const char *directory, const struct rounded *mode,
                                const struct outcome *outcome) {
     const struct tree *measured = golden_read(golden_home(), "deviations.json");
@@ -486,8 +487,8 @@ static void rounded_modes_stay_near(void **state) {
 #ifdef GOLDEN_KERNELS
 static struct gpu_kernels kernels_used;
 
-/* Emulation takes its time: a case of each type of weights, in the mode that has products for it, and of
- * each its short prompts. */
+/* Emulation takes its time: a case of each type of weights, in the mode that has products for it,
+ * and of each its short prompts. */
 static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts, uint32_t answers,
                             void (*run)(const char *directory, const struct rounded *mode)) {
     static const char *const small[] = {"v3-bf16-negbias-dense0-mtp", "v3-fp8-yarn-g8-mtp-sharded"};

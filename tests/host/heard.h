@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For tests of what is logged: each case has a file that the log is written to, and reads of it what
- * came since it asked last.
+ * For tests of what is logged: each case has a file that the log is written to, and reads of it
+ * what came since it asked last.
  */
 #pragma once
 
@@ -28,7 +28,8 @@ static inline void received_end(void) {
     fclose(received_file);
 }
 
-/* What was said since it was asked last, without its first time. The text lasts until the next call. */
+/* What was said since it was asked last, without its first time. The text lasts until the next
+ * call. */
 static inline const char *received_news(void) {
     ssize_t count =
         pread(fileno(received_file), received_text, sizeof received_text - 1, received_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a unit's log says of single requests: each line has the name that the client gave the
- * request, to its end, and only a failure is graver than debug.
+ * Protects what a unit's log says of single requests: each line has the name that the client gave
+ * the request, to its end, and only a failure is graver than debug.
  */
 #include "host/request_notes.h"
 

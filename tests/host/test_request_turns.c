@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects clients from one that sends many requests: the others' pass them and find room, a burst of
- * one client alone has all the room, and a request whose client has left is dropped.
+ * Protects clients from one that sends many requests: the others' pass them and find room, a burst
+ * of one client alone has all the room, and a request whose client has left is dropped.
  */
 #include "host/request_turns.h"
 
@@ -119,7 +119,8 @@ TEST(small_ones_of_a_client_pass_its_large_ones) {
     request_turns_clear(&turns);
 }
 
-/* 4,000 small requests of one client wait: each other client's next one is served within a round. */
+/* 4,000 small requests of one client wait: each other client's next one is served within a
+ * round. */
 TEST(clients_take_turns_with_small_requests) {
     struct request_turns turns = {.bytes_max = 128 * (size_t)MIB, .bytes_least = 16 * KIB};
     for (uint64_t i = 1; i <= 4000; i++)

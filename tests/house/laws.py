@@ -16,7 +16,7 @@
                                 for IDIOMS and the kernels' instruction sets
   terms    ROOT                 docs/terms.txt: words that name nothing any more
   plain    ROOT                 words of our own making stand in src, docs and helps PLAIN_MAX times at most
-  comments ROOT                 comments and helps stand alone; rulers have one form
+  comments ROOT                 comments and helps stand alone, at most 100 columns wide; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c and *.cu has its test file (tests_of says which), or stands in
                                 tests/house/covered.txt, which is short
@@ -464,6 +464,7 @@ def law_plain(root):
 
 # --- comments -------------------------------------------------------------------------------------
 
+COLUMNS_MAX = 100  # of a comment: clang-format wraps code alone
 
 
 def law_comments(root):
@@ -475,6 +476,8 @@ def law_comments(root):
             place = "%s:%d" % (path, number)
             if path.startswith("src/") and re.search(r"/\*+\s*(What|Of|As|And|So)\b", line):
                 breach(place, "a comment names its subject: it does not begin with What, Of, As, And or So")
+            if len(line) > COLUMNS_MAX and re.search(r"^\s*(/?\*|//)|[;,{] /[*/]", line):
+                breach(place, "%d columns; a comment has at most %d" % (len(line), COLUMNS_MAX))
             if re.search(r"(/\*|//)\s*\.\.\.", line):
                 breach(place, "a comment stands alone: it does not begin with '...'")
             if re.search(r'help\s*=\s*"\.\.\. |^\s*"\.\.\. ', line):

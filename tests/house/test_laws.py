@@ -141,6 +141,8 @@ def text_laws():
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
     expect("comments", "a comment names its subject", planting("src/base/c.h", "int c; /* Of all that came. */\n"))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
+    for line in (" * " + "x" * 98, "int c; /* " + "x" * 88 + " */"):
+        expect("comments", "src/base/c.h:1: 101 columns; a comment has at most 100", planting("src/base/c.h", line + "\n"))
     expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))
     for line in ("/* ---- title ------------", "/* --- title --- */", "/* ---- */", " * ------------ */"):
         expect("comments", "src/base/c.c:1: a ruler is", planting("src/base/c.c", line + "\n"))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Schemas against texts that are known to fulfil them or not: for `./dev schemas`, whose driver is
- * check_schemas.py. Reads lines {"schema":...,"texts":[...]} ("form" instead of "schema": a form, as
- * of serving/grammar/rules/form.h), and for each writes
+ * check_schemas.py. Reads lines {"schema":...,"texts":[...]} ("form" instead of "schema": a form,
+ * as of serving/grammar/rules/form.h), and for each writes
  * {"compile_ns":...,"status":"ok"|...,"error":"...","at":[bytes,...],"mask_worst_ns":...}: how far
- * each text was let through token by token, with the mask before each token; one more than its bytes
- * where it may end. The last line tells how long masks took. All times are processor time.
+ * each text was let through token by token, with the mask before each token; one more than its
+ * bytes where it may end. The last line tells how long masks took. All times are processor time.
  *
  * usage: check_schemas TOKENIZER.JSON ROWS [slowly]
  *   slowly: each mask is compared with the one that trying each token gives

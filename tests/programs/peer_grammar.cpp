@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same lines as check_schemas.c, answered by llama.cpp's own grammars: for `./dev schemas --peer`,
-// whose driver check_schemas.py compiles this file against a llama.cpp that stands beside. Fathom
+// The same lines as check_schemas.c, answered by llama.cpp's own grammars: for `./dev schemas
+// --peer`, whose driver check_schemas.py compiles this file against a llama.cpp that stands beside. Fathom
 // never links it, and no build of Fathom needs it.
 //
 // Each line is answered by a process of its own, which may take LINE_SECONDS: a grammar may be more
 // than the peer's recursion holds, or its time. Masks are made as its sampler makes them, over the
-// whole vocabulary; they are slow, so only before one of so many tokens. All times are processor time.
+// whole vocabulary; they are slow, so only before one of so many tokens. All times are
+// processor time.
 //
 // usage: peer_grammar VOCABULARY.GGUF ONE-IN
 #include <sys/resource.h>
@@ -120,7 +121,8 @@ static void answer_apart(peer &peer, const std::string &line) {
     int state = 0;
     pid_t child = fork();
     if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr)) _exit(1); // it tells each grammar that it cannot read
+        // The peer prints each grammar that it cannot read.
+        if (!freopen("/dev/null", "w", stderr)) _exit(1);
         rlimit limit = {LINE_SECONDS, LINE_SECONDS + 1};
         if (setrlimit(RLIMIT_CPU, &limit)) _exit(1);
         std::cout << answer(peer, line) << std::flush;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Unit and engine together on the model that comes with Fathom: an answer is the same to the last
  * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
- * first or a second visit, when it is answers_are_the_same_when_interrupted because pages run out, when it goes on at another
- * unit from any place, and with tokens drafted ahead or without: greedy and seeded, with penalties
- * and log probabilities, which are the same too; so are those of its prompt's tokens, to the last
- * bit those of the model's logits.
+ * first or a second visit, when it is answers_are_the_same_when_interrupted because pages run out,
+ * when it goes on at another unit from any place, and with tokens drafted ahead or without: greedy
+ * and seeded, with penalties and log probabilities, which are the same too; so are those of its
+ * prompt's tokens, to the last bit those of the model's logits.
  */
 
 #include "base/random.h"

@@ -97,7 +97,8 @@ enum status device_nccl_open(const struct device_comm_id *id, uint32_t count, ui
     if (!comm) return error_set(error, STATUS_NO_MEMORY, "no memory for a communicator");
     memcpy(&unique, id, sizeof unique);
     config.blocking = 0;
-    ncclResult_t result = nccl.init_rank(&comm->communicator, (int)count, unique, (int)own, &config);
+    ncclResult_t result =
+        nccl.init_rank(&comm->communicator, (int)count, unique, (int)own, &config);
     if (device_nccl_is_bad(result)) {
         if (comm->communicator) nccl.abort(comm->communicator);
         free(comm);

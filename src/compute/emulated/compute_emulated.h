@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A model on the emulated device, for tests: the engine's part for GPUs (compute/gpu) without a GPU. Tests
- * and the program `fathom-emulated` link this folder; the product does not.
+ * A model on the emulated device, for tests: the engine's part for GPUs (compute/gpu) without a
+ * GPU. Tests and the program `fathom-emulated` link this folder; the product does not.
  */
 #pragma once
 

@@ -10,8 +10,8 @@
  * operations that have run. Shared memory is an anonymous file that other processes map.
  *
  * A group of transfers at its stream's head waits until each peer has queued its part. Its messages
- * move in pieces, in a drawn order, interleaved with other streams' work (device_mailboxes.h). A GPU
- * does so while the host does something else, so a thread runs queued work while transfers are
+ * move in pieces, in a drawn order, interleaved with other streams' work (device_mailboxes.h). A
+ * GPU does so while the host does something else, so a thread runs queued work while transfers are
  * queued.
  */
 #include "compute/emulated/device_emulated.h"

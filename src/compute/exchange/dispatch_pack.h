@@ -5,8 +5,8 @@
  *
  * Consecutive pairs of a token that belong to one sum are marked: all but the first have
  * DISPATCH_SAME_SUM. If one peer other than the sender itself computes all of them, one row returns
- * for the sum; otherwise each pair has a row of its own. A message has this layout, in memory and on
- * the wire:
+ * for the sum; otherwise each pair has a row of its own. A message has this layout, in memory and
+ * on the wire:
  *
  *   struct dispatch_header; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; pad to 64 bytes;
  *   row[tokens]
@@ -16,8 +16,9 @@
  *
  * Results return in EXCHANGE_EXPERT_BATCHES batches, so that the first leave while later experts
  * still compute. A batch holds the results of a range of the receiver's slots, in the order of the
- * message; lower slots are in earlier batches. Both sides derive the sizes from the message. A small
- * message returns everything in the last batch. Private to src/compute/exchange; sends nothing.
+ * message; lower slots are in earlier batches. Both sides derive the sizes from the message. A
+ * small message returns everything in the last batch. Private to src/compute/exchange; sends
+ * nothing.
  */
 #pragma once
 
@@ -103,12 +104,12 @@ uint32_t dispatch_pack_batch_of_slot(uint32_t slot, uint32_t slots);
 uint32_t dispatch_pack_expert_batch(const uint32_t *slot, uint32_t count, uint32_t slots,
                                     uint32_t pairs);
 
-/* Counts the tokens, pairs and results of each peer. Returns the number of result rows, which begin at
- * `first_return`. */
+/* Counts the tokens, pairs and results of each peer. Returns the number of result rows, which begin
+ * at `first_return`. */
 uint32_t dispatch_pack_count(struct dispatch_pack *pack, const struct dispatch_tokens *list,
                              uint32_t first_return);
-/* After dispatch_pack_count: writes the messages one after another to `out`; the sender's own message
- * goes to `own` and has no rows. token_rows receives for each pair the row of its result,
+/* After dispatch_pack_count: writes the messages one after another to `out`; the sender's own
+ * message goes to `own` and has no rows. token_rows receives for each pair the row of its result,
  * EXCHANGE_SUMMED or DISPATCH_OWN_ROW. Returns the bytes of `out` used. */
 size_t dispatch_pack_fill(struct dispatch_pack *pack, const struct dispatch_tokens *list, char *out,
                           char *own, uint32_t *token_rows);

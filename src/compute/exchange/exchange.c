@@ -166,10 +166,8 @@ void exchange_dispatch_finish(struct exchange *exchange, struct exchange_receive
     exchange->backend->dispatch_finish(exchange, received_out);
     exchange_end_transfer(exchange, &exchange->dispatch, from_ns);
     heartbeat_set(HEARTBEAT_COMPUTES);
-    begin_transfer(
-        exchange,
-        &exchange
-             ->combine); /* from here, because a rank without rows never calls exchange_combine_begin */
+    /* from here, because a rank without rows never calls exchange_combine_begin */
+    begin_transfer(exchange, &exchange->combine);
 }
 
 void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The all-to-all exchange of expert parallelism. A dispatch sends each token's activations to the
- * ranks that hold its experts; a combine returns the experts' results. Each has a begin and a finish,
- * so that an overlap schedule can compute in between.
+ * ranks that hold its experts; a combine returns the experts' results. Each has a begin and a
+ * finish, so that an overlap schedule can compute in between.
  *
  * The exchange decides which replica computes a (token, expert) pair, and fixes the order of
  * summation: a token's results return in ascending order of logical expert id, for any number of
  * ranks and any placement. It does no arithmetic on activations. It moves rows of bytes, which the
- * model has already rounded to the exchange type; it rounds at one rank too, where no row is copied.
- * If results are summed by groups of experts, the exchange finds the groups of a token that one rank
- * or one node computes completely. There the model's function sums them, and one row returns.
+ * model has already rounded to the exchange type; it rounds at one rank too, where no row is
+ * copied. If results are summed by groups of experts, the exchange finds the groups of a token that
+ * one rank or one node computes completely. There the model's function sums them, and one row
+ * returns.
  *
- * Among several ranks every rank takes part in every dispatch and combine, in the same order, also if
- * it has no tokens. A token is sent once to each rank that holds any of its experts. With two levels
- * it is sent once to each node, and forwarded there to the ranks.
+ * Among several ranks every rank takes part in every dispatch and combine, in the same order, also
+ * if it has no tokens. A token is sent once to each rank that holds any of its experts. With two
+ * levels it is sent once to each node, and forwarded there to the ranks.
  */
 #pragma once
 
@@ -70,8 +71,8 @@ struct exchange_options {
                                              * multiples of EXCHANGE_ALIGN */
     uint32_t group_experts; /* this many consecutive experts are a group that is summed first; 0:
                              * each result returns separately */
-    /* Computes the sums of groups. The exchange calls it in exchange_combine_begin, and with two levels
-     * in any call that makes progress. */
+    /* Computes the sums of groups. The exchange calls it in exchange_combine_begin, and with two
+     * levels in any call that makes progress. */
     void (*sum)(void *context, const struct exchange_sum *sums, uint32_t count);
     void *sum_context;
     uint32_t channel;           /* distinguishes exchanges that are open at the same time */
@@ -127,9 +128,9 @@ enum status exchange_open_local(const struct exchange_options *options,
 /* Within a job (job.h), on all ranks. */
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
-/* One rank of the placement without the others, for timing (exchange_loopback.c). It receives its own
- * tokens: as many rows for each slot as equal ranks with evenly chosen experts would send, or as
- * exchange_loopback_rows sets. `rows_max`: capacity for rows of all slots, at least that of even
+/* One rank of the placement without the others, for timing (exchange_loopback.c). It receives its
+ * own tokens: as many rows for each slot as equal ranks with evenly chosen experts would send, or
+ * as exchange_loopback_rows sets. `rows_max`: capacity for rows of all slots, at least that of even
  * choices. */
 enum status exchange_open_loopback(const struct exchange_options *options, uint32_t rows_max,
                                    struct exchange **exchange_out, struct error *error) MUST_USE;
@@ -143,9 +144,10 @@ void exchange_close(struct exchange *exchange);
  * begin the dispatches of all exchanges in the same order. */
 void exchange_split_replicas(struct exchange *exchange, bool splits);
 
-/* From the next dispatch on: a row is sent once to each node and forwarded there, and a group that one
- * node computes returns as one row. No result changes, only where it is summed. All ranks must choose
- * the same. No effect if nodes have one rank, if there is one node, or while a rank is gone. */
+/* From the next dispatch on: a row is sent once to each node and forwarded there, and a group that
+ * one node computes returns as one row. No result changes, only where it is summed. All ranks must
+ * choose the same. No effect if nodes have one rank, if there is one node, or while a rank is
+ * gone. */
 void exchange_set_two_levels(struct exchange *exchange, bool two_levels);
 
 /* True: rows are sent as bytes; false: the single rank reads them in place. */
@@ -162,26 +164,28 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
                              const float *weights, uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
-/* The slot that computes each pair of the last dispatch that was begun: [tokens][experts_per_token],
- * numbered across all ranks. Several ranks only, as are the next two functions. */
+/* The slot that computes each pair of the last dispatch that was begun:
+ * [tokens][experts_per_token], numbered across all ranks. Several ranks only, as are the next two
+ * functions. */
 void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs);
 /* The number of nodes if the dispatch has two levels; 1: rows are sent to each rank directly. */
 uint32_t exchange_nodes(const struct exchange *exchange);
 
 #define EXCHANGE_NO_SLOT UINT32_MAX
-/* The tokens that this rank forwarded within its node, of the rank with the same local rank on another
- * node; valid after a dispatch of two levels has finished. `slots_out`: [tokens][experts_per_token]
- * the slots that compute each token, numbered across the node, padded with EXCHANGE_NO_SLOT.
- * `rows_out`: [tokens][dispatch_bytes] in the order of the sender's tokens. Returns their number. */
+/* The tokens that this rank forwarded within its node, of the rank with the same local rank on
+ * another node; valid after a dispatch of two levels has finished. `slots_out`:
+ * [tokens][experts_per_token] the slots that compute each token, numbered across the node, padded
+ * with EXCHANGE_NO_SLOT. `rows_out`: [tokens][dispatch_bytes] in the order of the sender's tokens.
+ * Returns their number. */
 uint32_t exchange_relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
                           const char **rows_out);
 
 /* The memory for a received row's result, combine_bytes; only if rows are sent. */
 char *exchange_result(struct exchange *exchange, uint32_t row);
 
-/* The results of received rows [first_row, first_row + row_count) are computed and, if rows are sent,
- * written to exchange_result. Calls are in ascending order of rows; a rank that received none makes
- * none. At one rank, a token's results may be summed before all of them are here. */
+/* The results of received rows [first_row, first_row + row_count) are computed and, if rows are
+ * sent, written to exchange_result. Calls are in ascending order of rows; a rank that received none
+ * makes none. At one rank, a token's results may be summed before all of them are here. */
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
 

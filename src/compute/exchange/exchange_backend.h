@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of functions behind exchange.h, and the state that all backends share. There are three
- * backends: several ranks (exchange_ranks.c), one rank (exchange_local.c), and one rank of many that
- * is timed alone (exchange_loopback.c). Private to src/compute/exchange.
+ * backends: several ranks (exchange_ranks.c), one rank (exchange_local.c), and one rank of many
+ * that is timed alone (exchange_loopback.c). Private to src/compute/exchange.
  */
 #pragma once
 
@@ -59,6 +59,7 @@ static inline bool exchange_is_slow(const struct exchange *exchange) {
  * `within_node` selects the link to ranks of the same node. */
 struct exchange_span exchange_occupy_link(struct exchange *exchange, bool within_node,
                                           uint64_t bytes);
-/* Whether a slow link has delivered the messages that left at `departures`; zeros: there are none. */
+/* Whether a slow link has delivered the messages that left at `departures`; zeros: there are
+ * none. */
 bool exchange_link_delivered(const struct exchange *exchange, bool within_node,
                              const struct exchange_span *departures);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process as one rank of a job: its number, the number of ranks, and messages between ranks. Calls
- * for control messages (step plans, results) wait. The exchange and the moves of experts begin
- * nonblocking sends and receives, and test later whether they are done.
+ * This process as one rank of a job: its number, the number of ranks, and messages between ranks.
+ * Calls for control messages (step plans, results) wait. The exchange and the moves of experts
+ * begin nonblocking sends and receives, and test later whether they are done.
  *
- * A job is N processes of this program, started by a launcher (job_rendezvous.h) and connected by UCX:
- * shared memory within a host, RDMA or TCP between hosts. A build without UCX has no jobs: job_built
- * returns false, and job_begin fails. One thread at a time may call.
+ * A job is N processes of this program, started by a launcher (job_rendezvous.h) and connected by
+ * UCX: shared memory within a host, RDMA or TCP between hosts. A build without UCX has no jobs:
+ * job_built returns false, and job_begin fails. One thread at a time may call.
  *
- * Ranks may die and come back. When the launcher reports either, the job is broken until job_regroup:
- * no call waits, and nothing is sent or received. Operations in progress then count as done; their
- * memory holds arbitrary bytes and belongs to the caller again. If rank 0 dies, all ranks end.
+ * Ranks may die and come back. When the launcher reports either, the job is broken until
+ * job_regroup: no call waits, and nothing is sent or received. Operations in progress then count as
+ * done; their memory holds arbitrary bytes and belongs to the caller again. If rank 0 dies, all
+ * ranks end.
  */
 #pragma once
 
@@ -28,13 +29,14 @@ uint32_t job_rank_assigned(void);
 /* Whether this process replaces a rank that died in a running job. */
 bool job_rejoins(void);
 
-/* Joins the job. Every rank calls it once, before the functions below. A rank that comes back calls it
- * when it is ready for work, because the other ranks wait for it. */
+/* Joins the job. Every rank calls it once, before the functions below. A rank that comes back calls
+ * it when it is ready for work, because the other ranks wait for it. */
 enum status job_begin(struct error *error) MUST_USE;
 /* Leaves the job after all ranks have called it. Does nothing if job_begin was never called. */
 void job_end(void);
 
-/* Sets a function that reports the reason before job_abort, or a broken connection, ends this process. */
+/* Sets a function that reports the reason before job_abort, or a broken connection, ends this
+ * process. */
 void job_on_abort(void (*callback)(uint32_t rank, const char *what, const char *why));
 /* Ends this process with code 1, so that the other ranks do not wait for it for ever: the launcher
  * reports to them that it has died. */
@@ -89,12 +91,12 @@ void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32
 /* Makes progress on operations in progress. True if anything happened. */
 bool job_progress(void);
 
-/* Sleeps until a message arrives from another rank or the launcher, or an operation can progress, at
- * most ns_max. May return early. */
+/* Sleeps until a message arrives from another rank or the launcher, or an operation can progress,
+ * at most ns_max. May return early. */
 void job_sleep(int64_t ns_max);
 
-/* Backs off in a polling loop, after a poll that found nothing; `polls` counts them from 0. If ranks
- * outnumber CPUs it yields the CPU, and after some polls sleeps as job_sleep does. */
+/* Backs off in a polling loop, after a poll that found nothing; `polls` counts them from 0. If
+ * ranks outnumber CPUs it yields the CPU, and after some polls sleeps as job_sleep does. */
 void job_backoff(uint32_t *polls, int64_t ns_max);
 
 /* Makes progress and returns whether the batch is done. May yield the CPU, as job_wait does. */
@@ -107,25 +109,25 @@ void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
-/* Whether a rank has died or come back since job_begin or the last job_regroup. job_poll first reads
- * what the launcher has reported. */
+/* Whether a rank has died or come back since job_begin or the last job_regroup. job_poll first
+ * reads what the launcher has reported. */
 bool job_broken(void);
 bool job_poll(void);
 
 /* False: the rank is gone. Operations with it are done at once. */
 bool job_is_alive(uint32_t rank);
 
-/* The number of ranks of a host, as placement_node_ranks defines it; 0: not known yet. Before job_begin
- * only a rank that comes back knows it: it assumes that all hosts are like its own. If they are not,
- * the other ranks use one node. */
+/* The number of ranks of a host, as placement_node_ranks defines it; 0: not known yet. Before
+ * job_begin only a rank that comes back knows it: it assumes that all hosts are like its own. If
+ * they are not, the other ranks use one node. */
 uint32_t job_node_ranks(void);
 
 /* Whether all ranks are on this host. A rank that comes back knows it before job_begin, because the
  * launcher names hosts only if there are several. */
 bool job_is_one_host(void);
 
-/* This rank's number among all ranks of this launcher on this host, of all jobs: it selects the rank's
- * GPU. 0 outside a job. */
+/* This rank's number among all ranks of this launcher on this host, of all jobs: it selects the
+ * rank's GPU. 0 outside a job. */
 uint32_t job_local_rank(void);
 
 /* Whether the rank is on this rank's host. */
@@ -137,16 +139,17 @@ uint32_t job_epoch(void);
 /* The ranks that are alive, ascending, and this rank's index among them. Returns their number. */
 uint32_t job_alive_ranks(const uint32_t **ranks_out, uint32_t *own_out);
 
-/* Repairs a broken job. Each rank that is alive calls it after it has stopped all work with other ranks.
- * It returns when all have called it, and takes into account ranks that die or come back meanwhile.
- * Messages sent before are never received after. If the ranks do not regroup within half a minute this
- * process ends. A rank that comes back takes part by calling job_begin. */
+/* Repairs a broken job. Each rank that is alive calls it after it has stopped all work with other
+ * ranks. It returns when all have called it, and takes into account ranks that die or come back
+ * meanwhile. Messages sent before are never received after. If the ranks do not regroup within half
+ * a minute this process ends. A rank that comes back takes part by calling job_begin. */
 void job_regroup(void);
 
-/* Plain all-to-all: sends `bytes` from every rank to every other; `out` and `in` are [ranks][bytes].
- * Its time is the lower bound of an exchange of the same size. All ranks call it. */
+/* Plain all-to-all: sends `bytes` from every rank to every other; `out` and `in` are
+ * [ranks][bytes]. Its time is the lower bound of an exchange of the same size. All ranks call
+ * it. */
 void job_all_to_all(const char *out, char *in, size_t bytes);
 
-/* Sends `bytes` from every rank to the rank `by` places further in its ring of `ring` consecutive ranks.
- * `ring` divides the number of ranks. All ranks call it. */
+/* Sends `bytes` from every rank to the rank `by` places further in its ring of `ring` consecutive
+ * ranks. `ring` divides the number of ranks. All ranks call it. */
 void job_ring_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring);

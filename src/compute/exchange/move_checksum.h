@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The checksum of an expert's weights on a move. Any change of a single 8-byte word changes it. It is
- * computed chunk by chunk, and needs no library: a build of the engine alone has no XXH3
+ * The checksum of an expert's weights on a move. Any change of a single 8-byte word changes it. It
+ * is computed chunk by chunk, and needs no library: a build of the engine alone has no XXH3
  * (base/checksum.h).
  */
 #pragma once

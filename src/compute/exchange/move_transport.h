@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Moves experts' weights between ranks: large pieces of memory, in the background of the exchange of
- * activations. A rank sends one piece and receives one piece at a time. All ranks work through the
- * same list in the same order, so no rank waits for a piece that is never sent.
+ * Moves experts' weights between ranks: large pieces of memory, in the background of the exchange
+ * of activations. A rank sends one piece and receives one piece at a time. All ranks work through
+ * the same list in the same order, so no rank waits for a piece that is never sent.
  *
- * A piece is sent in chunks. The next chunk leaves when the previous one has left and the rate limit
- * allows. Last comes a checksum of what the sender read, which is compared with that of what the
- * receiver has. No call blocks: move_transport_progress advances each direction by at most a chunk.
+ * A piece is sent in chunks. The next chunk leaves when the previous one has left and the rate
+ * limit allows. Last comes a checksum of what the sender read, which is compared with that of what
+ * the receiver has. No call blocks: move_transport_progress advances each direction by at most a
+ * chunk.
  */
 #pragma once
 

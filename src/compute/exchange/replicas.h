@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses the replica of an expert that computes a token's pair. Either replicas take turns, which each
- * rank decides alone. Or the batch is balanced: every rank learns how many tokens of each rank chose
- * each expert, and all compute the same split (split_tokens.h). For this the exchange sends the counts
- * to all ranks before the dispatch. All ranks wait for them, so they must run their layers in the
- * same order.
+ * Chooses the replica of an expert that computes a token's pair. Either replicas take turns, which
+ * each rank decides alone. Or the batch is balanced: every rank learns how many tokens of each rank
+ * chose each expert, and all compute the same split (split_tokens.h). For this the exchange sends
+ * the counts to all ranks before the dispatch. All ranks wait for them, so they must run their
+ * layers in the same order.
  */
 #pragma once
 
@@ -30,9 +30,9 @@ enum status replicas_open(struct replicas *replicas, const struct placement *pla
                           uint32_t rank, struct error *error);
 void replicas_close(struct replicas *replicas);
 
-/* Begins a layer's batch with experts[pair_count]. `splits`, the same on all ranks: balance the batch if
- * the layer has replicas. True, on all ranks: the exchange fills `all` with every rank's `own`, then
- * calls replicas_split. */
+/* Begins a layer's batch with experts[pair_count]. `splits`, the same on all ranks: balance the
+ * batch if the layer has replicas. True, on all ranks: the exchange fills `all` with every rank's
+ * `own`, then calls replicas_split. */
 bool replicas_begin(struct replicas *replicas, uint32_t layer, const uint32_t *experts,
                     uint32_t pair_count, bool splits);
 void replicas_split(struct replicas *replicas, uint32_t layer);

@@ -3,8 +3,8 @@
  * directly where a rank of the same host reads them; the message only announces them.
  *
  * The window is an anonymous shared file (base/shared_file.h). A rank's messages contain the file's
- * name, and each receiver maps it once. The exchange decides when a rank may write (exchange_ranks.c).
- * Private to src/compute/exchange.
+ * name, and each receiver maps it once. The exchange decides when a rank may write
+ * (exchange_ranks.c). Private to src/compute/exchange.
  */
 #pragma once
 
@@ -29,14 +29,14 @@ struct shared_window {
     struct peer_window *peers; /* [rank_count] */
 };
 
-/* Opens this rank's window, filled with zeros; pages are allocated at the first touch. If the system
- * has no anonymous shared files the memory is private. */
+/* Opens this rank's window, filled with zeros; pages are allocated at the first touch. If the
+ * system has no anonymous shared files the memory is private. */
 enum status shared_window_open(struct shared_window *window, size_t bytes, uint32_t rank_count,
                                struct error *error) MUST_USE;
 void shared_window_close(struct shared_window *window);
 
-/* Maps the window that a rank of this host announced, unless it is mapped already. An address that does
- * not name such a file is ignored. */
+/* Maps the window that a rank of this host announced, unless it is mapped already. An address that
+ * does not name such a file is ignored. */
 void shared_window_map(struct shared_window *window, uint32_t rank,
                        const struct shared_file *address, uint32_t epoch);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Divides a batch's tokens among the replicas of their experts. All ranks know how many tokens chose
- * each expert (replicas.h), and compute the same split from the same counts. The split minimizes the
- * load of the busiest rank for this batch; replicas that take turns balance only the average.
+ * Divides a batch's tokens among the replicas of their experts. All ranks know how many tokens
+ * chose each expert (replicas.h), and compute the same split from the same counts. The split
+ * minimizes the load of the busiest rank for this batch; replicas that take turns balance only the
+ * average.
  *
  * The split is an exact min-max flow. Experts with one replica load their rank. The tokens of the
- * others flow to the ranks of their replicas, up to a level T. T starts at a lower bound of any split.
- * If some tokens can reach no rank below T, then in any split the set Z of ranks that they do reach
- * must take its current load and these tokens. So T rises to ceil((load(Z) + tokens) / |Z|), which is
- * again a lower bound. The last T is therefore optimal.
+ * others flow to the ranks of their replicas, up to a level T. T starts at a lower bound of any
+ * split. If some tokens can reach no rank below T, then in any split the set Z of ranks that they
+ * do reach must take its current load and these tokens. So T rises to ceil((load(Z) + tokens) /
+ * |Z|), which is again a lower bound. The last T is therefore optimal.
  * (Z is the source side of a minimum cut; this is Newton's method on its value, D. L. Dinkelbach
  * 1967.)
  *
@@ -32,8 +33,8 @@ struct split_tokens { /* one layer's placement and scratch, in the caller's memo
 
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
-/* Every expert has a slot; a slot may be empty. `memory` (aligned to 8) and the map must outlive the
- * split. */
+/* Every expert has a slot; a slot may be empty. `memory` (aligned to 8) and the map must outlive
+ * the split. */
 void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32_t slot_count,
                        uint32_t rank_count, const uint16_t *slot_to_expert, void *memory);
 

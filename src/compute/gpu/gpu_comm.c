@@ -252,7 +252,8 @@ void gpu_comm_connect(struct gpu_comm *comm) {
 
 /* ---- rows of a round ---- */
 
-/* Reads the rows that other nodes' ranks sent for forwarding. Returns the most pairs for one rank. */
+/* Reads the rows that other nodes' ranks sent for forwarding. Returns the most pairs for one
+ * rank. */
 static uint32_t read_relayed(struct gpu_comm *comm, const struct pass *pass) {
     size_t row_descriptor_bytes = pass->model->dispatch_bytes;
     uint32_t most = 0;

@@ -30,8 +30,8 @@ struct gpu_comm_buffers {
      * gpu_rounds.h */
     char *results;
     size_t row_bytes, result_bytes;
-    const char **outgoing,
-        **outgoing_host; /* [gpu_comm_outgoing_max] addresses of the rows to send; in page-locked memory too */
+    /* [gpu_comm_outgoing_max] addresses of the rows to send; in page-locked memory too */
+    const char **outgoing, **outgoing_host;
 };
 
 /* The most rows that a rank sends in a round and before it. */

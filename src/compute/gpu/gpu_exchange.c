@@ -52,11 +52,11 @@ struct gpu_exchange {
     /* Rows that this rank computes: */
     char *received, *received_host; /* [round_rows][dispatch_bytes] */
     char *results, *results_host;   /* [round_rows][combine_bytes] */
-    struct gpu_group *groups,
-        *groups_host; /* [slots + 1] of this rank's slots in a layer; the last counts the rows of all */
+    /* [slots + 1] of this rank's slots in a layer; the last counts the rows of all */
+    struct gpu_group *groups, *groups_host;
     uint32_t slots;
-    char *lists,
-        *lists_host; /* [list_count][list_pitch]: groups, row_from, row_to, outgoing rows of gpu_comm */
+    /* [list_count][list_pitch]: groups, row_from, row_to, outgoing rows of gpu_comm */
+    char *lists, *lists_host;
     size_t list_pitch;
     uint32_t list_count;
     struct device_event *computed[ROUND_EXPERT_BATCHES];
@@ -64,12 +64,12 @@ struct gpu_exchange {
     struct gpu_peers *peers;
     struct gpu_comm *comm;
     struct device_event *lists_read; /* communicators: the device has read the last round's lists */
-    struct device_event *comm_done
-        [OVERLAP_MICRO_BATCHES]; /* communicators: all transfers of the micro-batch's last stage are done */
-    const struct gpu_micro_batch
-        *last;         /* the last micro-batch that used the round's buffers; NULL: none */
-    uint32_t *counts;  /* [ranks] */
-    char *descriptors; /* [rows_max][dispatch_bytes of the exchange] */
+    /* communicators: all transfers of the micro-batch's last stage are done */
+    struct device_event *comm_done[OVERLAP_MICRO_BATCHES];
+    /* the last micro-batch that used the round's buffers; NULL: none */
+    const struct gpu_micro_batch *last;
+    uint32_t *counts;                       /* [ranks] */
+    char *descriptors;                      /* [rows_max][dispatch_bytes of the exchange] */
     const char **row_from, **row_from_host; /* [round_rows] address of each row */
     char **row_to, **row_to_host;           /* [round_rows] address for each result */
     /* Partial sums of results in host memory: */

@@ -70,7 +70,8 @@ void gpu_layers_experts_route(const struct pass *pass);
 void gpu_layers_experts_dispatch(const struct pass *pass);
 void gpu_layers_experts_run_shared(const struct pass *pass);
 void gpu_layers_experts_run_routed(const struct pass *pass);
-/* The two halves of experts_finish: y = the weighted sums of the pairs' results; y += the shared expert. */
+/* The two halves of experts_finish: y = the weighted sums of the pairs' results; y += the shared
+ * expert. */
 void gpu_layers_experts_combine(const struct pass *pass);
 void gpu_layers_experts_add_shared(const struct pass *pass);
 void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);

@@ -52,8 +52,8 @@ struct gpu_rounds {
     uint32_t *seen;  /* [ranks] pairs of the sender so far, in all rounds */
     uint32_t *pairs; /* [ranks] pairs in its chunk */
     uint32_t *rows;  /* [ranks] different rows in the chunk from, or to, that rank */
-    uint32_t *row_at,
-        *row_mark; /* [ranks][rows_max] a row's number in the chunk; valid if marked for this round */
+    /* [ranks][rows_max] a row's number in the chunk; valid if marked for this round */
+    uint32_t *row_at, *row_mark;
     uint32_t mark;
 };
 

@@ -82,15 +82,15 @@ struct gpu_mark { /* the end of a part of a stage; STAGE_PART_COUNT: the begin o
 struct gpu_state {
     struct device *device;
     const struct gpu_kernels *kernels;
-    struct gpu_micro_batch micro_batches
-        [OVERLAP_MICRO_BATCHES]; /* the first one's stream also runs the work outside micro-batches */
+    /* the first one's stream also runs the work outside micro-batches */
+    struct gpu_micro_batch micro_batches[OVERLAP_MICRO_BATCHES];
     struct gpu_micro_batch mtp; /* uses the stream of micro_batches[0] */
     bool forked;                /* other micro-batches than the first have work enqueued */
     struct gpu_graphs *graphs;  /* gpu_graphs.h */
     uint64_t launches;          /* kernels enqueued or captured */
     struct device_event *begun;
-    struct device_stream
-        *report_stream; /* waits for written KV rows and reports them to the follower */
+    /* waits for written KV rows and reports them to the follower */
+    struct device_stream *report_stream;
     struct gpu_staging staging[GPU_STAGING_BUFFERS];
     size_t staging_bytes;
     uint32_t next_staging, pages_max, runs_max, tokens_max, rows_max;
@@ -116,8 +116,9 @@ struct gpu_state {
     uint32_t *pair_row;       /* [rows_max][per_token] */
     uint32_t *row_token;      /* [rows_max * per_token] */
     struct gpu_group *groups; /* [micro-batches][experts] */
-    uint32_t *
-        slot_tokens; /* [micro-batches][slot_count] counts since the last copy to slot_tokens_host; separate because micro-batches' streams run at the same time */
+    /* [micro-batches][slot_count] counts since the last copy to slot_tokens_host; separate because
+     * micro-batches' streams run at the same time */
+    uint32_t *slot_tokens;
     /* [gpu_state_expert_rows] */
     struct gpu_rows expert_input, expert_intermediate;
     float *expert_gate, *expert_up, *expert_y;

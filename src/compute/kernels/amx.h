@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AMX's tiles, and what stands for them in tests on CPUs that lack them (KERNEL_EMULATE_BF16). Private to
- * src/compute/kernels, for files that are compiled for AMX or emulate it.
+ * AMX's tiles, and what stands for them in tests on CPUs that lack them (KERNEL_EMULATE_BF16).
+ * Private to src/compute/kernels, for files that are compiled for AMX or emulate it.
  *
- * A tile is a register of 16 rows of 64 bytes. Here tiles 0 to 3 are sums C[16][16] of floats, 4 and
- * 5 are A[16][32] of BF16 values, 6 and 7 are B[16][16][2]: of row k the channels 2k and 2k + 1 of 16
- * columns. Sums and A may have fewer rows. Numbers of tiles are constants to the compiler.
+ * A tile is a register of 16 rows of 64 bytes. Here tiles 0 to 3 are sums C[16][16] of floats, 4
+ * and 5 are A[16][32] of BF16 values, 6 and 7 are B[16][16][2]: of row k the channels 2k and 2k + 1
+ * of 16 columns. Sums and A may have fewer rows. Numbers of tiles are constants to the compiler.
  */
 #pragma once
 
@@ -76,8 +76,8 @@ static inline void amx_multiply(int c, int a, int b) {
 #else
 #include <immintrin.h>
 
-/* GCC 12 does not know that tiles are loaded from memory, and might drop or move what is stored there, before
- * or afterwards. */
+/* GCC 12 does not know that tiles are loaded from memory, and might drop or move what is stored
+ * there, before or afterwards. */
 #define AMX_STORED __asm__ volatile("" ::: "memory")
 
 /* All tiles are zero afterwards. */
@@ -114,8 +114,8 @@ struct amx_square {
     uint32_t rows, skip;
 };
 
-/* Cuts at most 32 rows; `all`: how many the job has. Fewer than 16 begin with rows that precede them, unless
- * the job is as small. Returns how many squares there are. */
+/* Cuts at most 32 rows; `all`: how many the job has. Fewer than 16 begin with rows that precede
+ * them, unless the job is as small. Returns how many squares there are. */
 static inline uint32_t amx_cut(uint32_t rows, uint32_t all, struct amx_square out[2]) {
     uint32_t size = all < AMX_ROWS ? all : AMX_ROWS, done = 0, count = 0;
     for (; done < rows; count++) {

@@ -68,10 +68,10 @@ static inline float *amx_y(const struct amx_chunk *chunk, uint32_t row, uint32_t
 
 /* ---- Weights ---- */
 
-/* The tables that make BF16 pairs from weights. Codes: a code's exponent is 2h + e, and its lowest four bits
- * are e and the fraction. These choose the low and the high byte of code times scale as if h were
- * 0, and h, which multiplies by 4^h, is added to the high byte. Where h is 0 some codes are
- * subnormal: those 16 codes choose among the first 16 bytes, all others among the next. */
+/* The tables that make BF16 pairs from weights. Codes: a code's exponent is 2h + e, and its lowest
+ * four bits are e and the fraction. These choose the low and the high byte of code times scale as
+ * if h were 0, and h, which multiplies by 4^h, is added to the high byte. Where h is 0 some codes
+ * are subnormal: those 16 codes choose among the first 16 bytes, all others among the next. */
 struct weight_values {
     __m512i order, low, high;    /* FP8 */
     struct bf16_pairing pairing; /* BF16 */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How one token is drawn from a row of logits, in numbers alone: the same for a host (compute/model/sample.h)
- * and for a GPU (cuda/draw_kernels.h), which agree bit for bit because a draw's sums are integers, so their
- * order means nothing.
+ * How one token is drawn from a row of logits, in numbers alone: the same for a host
+ * (compute/model/sample.h) and for a GPU (cuda/draw_kernels.h), which agree bit for bit because a
+ * draw's sums are integers, so their order means nothing.
  *
- * A token's weight is exp((logit - largest) / temperature), at most 1, and it counts as so many whole 2^-40:
- * what is less counts as nothing. The likeliest token counts 2^40, so V tokens lose less than V / 2^40 of
- * all probability together, a tenth of a millionth for 129,280 tokens. A limit of 2^20 tokens keeps sums
- * below 2^60.
+ * A token's weight is exp((logit - largest) / temperature), at most 1, and it counts as so many
+ * whole 2^-40: what is less counts as nothing. The likeliest token counts 2^40, so V tokens lose
+ * less than V / 2^40 of all probability together, a tenth of a millionth for 129,280 tokens. A
+ * limit of 2^20 tokens keeps sums below 2^60.
  */
 #pragma once
 

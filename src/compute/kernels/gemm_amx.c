@@ -143,8 +143,8 @@ static __attribute__((always_inline)) inline void store_tiles(int high, int wide
     if (wide == 2) amx_store(3, to[1] + AMX_COLUMNS, stride);
 }
 
-/* Rows of A from the strip's first channel on, `stride` bytes apart: as they lie, or in room if they are of two
- * pieces. */
+/* Rows of A from the strip's first channel on, `stride` bytes apart: as they lie, or in room if
+ * they are of two pieces. */
 static const uint16_t *take_a(const struct gemm_bf16 *job, const struct strip *strip,
                               uint32_t first, uint32_t rows, uint16_t room[AMX_ROWS][STRETCH],
                               size_t *stride) {
@@ -160,8 +160,8 @@ static const uint16_t *take_a(const struct gemm_bf16 *job, const struct strip *s
     return room[0];
 }
 
-/* One or two squares high, one or two wide. Whole squares of new rows are summed where C lies, others in a
- * room of their own. */
+/* One or two squares high, one or two wide. Whole squares of new rows are summed where C lies,
+ * others in a room of their own. */
 static __attribute__((always_inline)) inline void multiply(int high, int wide,
                                                            const struct gemm_bf16 *job,
                                                            struct strip *strip, uint32_t row,

@@ -178,8 +178,8 @@ static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
     }
 }
 
-/* Packed w[count][32] to floats out[count][32], FP8 times 2^-8. The half-floats of a channel are put
- * where its floats will be, for VCVTPH2PS to read. */
+/* Packed w[count][32] to floats out[count][32], FP8 times 2^-8. The half-floats of a channel are
+ * put where its floats will be, for VCVTPH2PS to read. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     float *to = out;
     for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {

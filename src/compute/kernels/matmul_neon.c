@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products with NEON: up to 6 rows by 16 outputs stay in registers over a block of 128
  * channels, so a panel is two halves; one or two rows take the panel whole. FP8 becomes float
- * through half-floats, as in matmul_avx512.c. Nothing is fetched ahead by hand: panels are read from
- * their first byte to their last, which processors see by themselves, and no arm64 machine was there
- * to measure more.
+ * through half-floats, as in matmul_avx512.c. Nothing is fetched ahead by hand: panels are read
+ * from their first byte to their last, which processors see by themselves, and no arm64 machine was
+ * there to measure more.
  */
 #include "compute/kernels/tables.h"
 

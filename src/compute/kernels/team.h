@@ -23,7 +23,7 @@ uint32_t team_threads(const struct team *team);
  * all are done. Not reentrant. */
 void team_run(struct team *team, team_work *work, void *context, uint32_t count, uint32_t grain);
 
-/* team_run for items of equal cost: shares of whole grains, large at first and of one grain at the end,
- * so that a small grain costs little and all members end together. */
+/* team_run for items of equal cost: shares of whole grains, large at first and of one grain at the
+ * end, so that a small grain costs little and all members end together. */
 void team_run_even(struct team *team, team_work *work, void *context, uint32_t count,
                    uint32_t grain);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vector kernels of both levels with BF16 instructions, the online softmax: vector_c.c, 16 scores at a time. Weights
- * are rounded by VCVTNEPS2BF16, which takes subnormal numbers for zeros: no exponential is one.
+ * Vector kernels of both levels with BF16 instructions, the online softmax: vector_c.c, 16 scores
+ * at a time. Weights are rounded by VCVTNEPS2BF16, which takes subnormal numbers for zeros: no
+ * exponential is one.
  *
  * KERNEL_EMULATE_BF16 builds the same code without that, for tests on CPUs that lack it.
  */

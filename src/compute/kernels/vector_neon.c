@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vector kernels with NEON: vector_c.c, 4 elements at a time; reductions keep their 16 lanes in four
- * registers. What lies behind a buffer is neither read nor written.
+ * Vector kernels with NEON: vector_c.c, 4 elements at a time; reductions keep their 16 lanes in
+ * four registers. What lies behind a buffer is neither read nor written.
  */
 #include "compute/kernels/tables.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The scratch is one mapping, divided once at model_open: a first walk counts bytes, a second
- * assigns addresses. Its pages are in memory before the first step, which would otherwise be slowed by
- * thousands of page faults.
+ * assigns addresses. Its pages are in memory before the first step, which would otherwise be slowed
+ * by thousands of page faults.
  */
 #include "compute/model/scratch.h"
 

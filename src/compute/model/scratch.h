@@ -100,8 +100,8 @@ struct scratch {
     size_t bytes;
 };
 
-/* The size of the scratch. Uses shape, team, kernels, activations and limits of the model alone, and
- * whether it has an MTP layer. */
+/* The size of the scratch. Uses shape, team, kernels, activations and limits of the model alone,
+ * and whether it has an MTP layer. */
 size_t scratch_bytes(const struct model *model);
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);

@@ -42,8 +42,8 @@ enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
 enum status checkpoint_open_reporting(const char *directory, enum checkpoint_parts parts,
                                       const struct load_progress *progress,
                                       struct checkpoint **checkpoint_out, struct error *error);
-/* Checks scales, norms and router biases for NaN and infinity, once: later calls do nothing. Weights
- * are checked by their readers (checkpoint_tensor_check_finite). */
+/* Checks scales, norms and router biases for NaN and infinity, once: later calls do nothing.
+ * Weights are checked by their readers (checkpoint_tensor_check_finite). */
 enum status checkpoint_verify(struct checkpoint *checkpoint, const struct load_progress *progress,
                               struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);

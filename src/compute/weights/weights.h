@@ -135,8 +135,8 @@ uint64_t weights_mapped(const struct weights *weights);
 /* Computes the offsets in a slot from the matrices' types and sizes. */
 void weights_lay_out_slot(struct expert_layout *layout, bool on_device);
 
-/* The type in memory of rows [first, first + count) of a matrix that are stored apart. They stay FP8
- * if they share a scale block. */
+/* The type in memory of rows [first, first + count) of a matrix that are stored apart. They stay
+ * FP8 if they share a scale block. */
 enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count);
 
 /* The matrices of the expert in a slot. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat page (src/web/), embedded in the binary by web_assets.S. A row of web_assets.inc adds a file.
+ * The chat page (src/web/), embedded in the binary by web_assets.S. A row of web_assets.inc adds a
+ * file.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * /proc/self/cgroup names the process's group. Its parents limit it, too, so all levels are read. In
- * a container that path may be the host's, while the container's own group is mounted at the top;
- * the walk ends there in any case. Files that a group has cached count as free, as in MemAvailable.
+ * /proc/self/cgroup names the process's group. Its parents limit it, too, so all levels are read.
+ * In a container that path may be the host's, while the container's own group is mounted at the
+ * top; the walk ends there in any case. Files that a group has cached count as free, as in
+ * MemAvailable.
  */
 #include "host/process/machine_memory.h"
 

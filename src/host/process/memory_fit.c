@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Amounts are in GB (10^9 bytes), as the sizes of models are published. Files of packed weights on a
- * tmpfs occupy memory already and will be used, so they count as free memory.
+ * Amounts are in GB (10^9 bytes), as the sizes of models are published. Files of packed weights on
+ * a tmpfs occupy memory already and will be used, so they count as free memory.
  */
 #include "host/process/memory_fit.h"
 

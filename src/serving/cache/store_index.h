@@ -65,8 +65,8 @@ uint32_t store_index_match_prefix(const struct store_index *index, const struct 
 uint32_t store_index_add(struct store_index *index, const struct block_key *key,
                          const struct block_key *parent, uint32_t position);
 
-/* Set the location on disk, or the frame in host memory. STORE_NONE removes it. A block without any location
- * is removed. */
+/* Set the location on disk, or the frame in host memory. STORE_NONE removes it. A block without any
+ * location is removed. */
 void store_index_set_disk(struct store_index *index, uint32_t block, uint32_t segment,
                           uint32_t slot);
 void store_index_set_frame(struct store_index *index, uint32_t block, uint32_t frame);

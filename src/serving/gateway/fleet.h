@@ -32,8 +32,8 @@ struct fleet_rank {
     struct unit_rank_load load;
 };
 
-/* Added to a connection's number for a unit that cannot have the number it should; above all numbers
- * of fleets. */
+/* Added to a connection's number for a unit that cannot have the number it should; above all
+ * numbers of fleets. */
 #define FLEET_NUMBERS_APART 100000000
 
 struct fleet_unit {

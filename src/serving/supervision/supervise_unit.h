@@ -12,8 +12,8 @@
  * host/process/agent/unit_hosts.h executes the orders, and so does the simulation.
  *
  * A host is lost if its link ends, or if nothing arrives over the link for the timeout. A host that
- * was asked what it has may take SUPERVISE_CONNECT_NS_MAX to answer, because it connects, reads the files of
- * the model, and sends nothing else meanwhile.
+ * was asked what it has may take SUPERVISE_CONNECT_NS_MAX to answer, because it connects, reads the
+ * files of the model, and sends nothing else meanwhile.
  *
  * A failing job is killed, not asked to exit, but only after a short delay. Before the job is
  * ready, the delay lets it write the reason and exit with its status. Later, the delay shows

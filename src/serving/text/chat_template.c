@@ -178,8 +178,8 @@ static const struct text_span *cut_spans(const struct text_span *spans, size_t *
 
 /* ---- rendering ---- */
 
-/* True if the template for tools renders the conversation. A built-in one also renders earlier calls
- * and results without tools: the first releases' own templates drop parts of them. */
+/* True if the template for tools renders the conversation. A built-in one also renders earlier
+ * calls and results without tools: the first releases' own templates drop parts of them. */
 static bool is_with_tools(const struct chat_source *source, const struct chat_ask *ask) {
     if (tree_count(ask->tools)) return true;
     if (!source->builtin) return false;

@@ -9,8 +9,8 @@
  *   TPOT is missed in a window in which answers need more tokens a second than the serving decode
  *   units can make within the limit
  *
- * Nothing fails here. The faults of managers, launchers and units, and the invariants of a manager's
- * decisions, are in simulate/world/fleet_managers.h.
+ * Nothing fails here. The faults of managers, launchers and units, and the invariants of a
+ * manager's decisions, are in simulate/world/fleet_managers.h.
  */
 #pragma once
 

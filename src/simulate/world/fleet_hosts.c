@@ -29,8 +29,8 @@ static bool is_lost(const struct fleet_hosts *hosts, const struct fleet_frame *f
     return frame->link <= hosts->broken[frame->unit][frame->part] && !frame->is_notice;
 }
 
-/* The time until which a frame that has arrived cannot be received. It is the same for all frames of
- * a link in one direction, so they keep their order. */
+/* The time until which a frame that has arrived cannot be received. It is the same for all frames
+ * of a link in one direction, so they keep their order. */
 static int64_t held_ns(const struct world *world, const struct fleet_frame *frame) {
     const struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
@@ -54,8 +54,8 @@ static void refuse(struct world *world, const struct fleet_frame *frame) {
                       world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND));
 }
 
-/* The frame at an offset, which moves to the next frame if this one cannot be received. Returns NULL
- * after the last frame that has arrived. */
+/* The frame at an offset, which moves to the next frame if this one cannot be received. Returns
+ * NULL after the last frame that has arrived. */
 static const struct fleet_frame *next_frame(const struct world *world, size_t *at_io,
                                             int64_t *held_ns_out) {
     const struct post_message *message = post_at(&world->hosts.frames, *at_io);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rank processes in virtual time, modelled on compute/exchange/job.h. Processes start, join, read
- * their weights and serve. A process that is notified of a lost or returned rank leaves the step and
- * joins the new epoch. The living ranks then regroup, or their rank 0 exits.
+ * their weights and serve. A process that is notified of a lost or returned rank leaves the step
+ * and joins the new epoch. The living ranks then regroup, or their rank 0 exits.
  */
 #include "base/check.h"
 #include "base/number.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the seam's body on CUDA from what CUDA's runtime keeps beside its results: a thread's last error, which each
- * call that does not succeed leaves, an event's query whose work is under way among them. A kernel's launch asks for
- * it. So whatever a call has told, or is no failure, must not be there any more; what a launch leaves is told by
- * the next wait, and stays. The runtime is the test's own; it needs no GPU.
+ * Protects the seam's body on CUDA from what CUDA's runtime keeps beside its results: a thread's
+ * last error, which each call that does not succeed leaves, an event's query whose work is under
+ * way among them. A kernel's launch asks for it. So whatever a call has told, or is no failure,
+ * must not be there any more; what a launch leaves is told by the next wait, and stays. The runtime
+ * is the test's own; it needs no GPU.
  */
 #include "test_case.h"
 

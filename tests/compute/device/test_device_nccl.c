@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how NCCL is found. A build without it says so, and is not refused ranks on several hosts; one with it loads the
- * library when it is first wanted, or says what is missing and what does without. Without a GPU a link cannot be
- * opened, which is told in one line. What NCCL does with GPUs was never seen (docs/gpu.md).
+ * Protects how NCCL is found. A build without it says so, and is not refused ranks on several
+ * hosts; one with it loads the library when it is first wanted, or says what is missing and what
+ * does without. Without a GPU a link cannot be opened, which is told in one line. What NCCL does
+ * with GPUs was never seen (docs/gpu.md).
  */
 #include "test_case.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how a model opens on the emulated device: with the reference bodies, or with the kernels that its
- * options name.
+ * Protects how a model opens on the emulated device: with the reference bodies, or with the kernels
+ * that its options name.
  */
 #include "test_case.h"
 

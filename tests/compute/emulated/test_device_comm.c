@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects links between emulated devices, here of one process: a group brings what lies there when the stream
- * comes to it, whatever other streams do and in whatever order they run; it is over when all of it is, so
- * two devices that would both send before they receive wait for ever; one that is closed ends its groups; and
- * misuse is reported.
+ * Protects links between emulated devices, here of one process: a group brings what lies there when
+ * the stream comes to it, whatever other streams do and in whatever order they run; it is over when
+ * all of it is, so two devices that would both send before they receive wait for ever; one that is
+ * closed ends its groups; and misuse is reported.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what emulated devices hand each other (device_mailboxes.h), here two and three in one process: messages
- * of any size come whole and in order, one is sent only when it was taken, a group's messages wait for no
- * order, groups run in theirs, and what does not fit together is refused.
+ * Protects what emulated devices hand each other (device_mailboxes.h), here two and three in one
+ * process: messages of any size come whole and in order, one is sent only when it was taken, a
+ * group's messages wait for no order, groups run in theirs, and what does not fit together is
+ * refused.
  */
 #include "test_case.h"
 

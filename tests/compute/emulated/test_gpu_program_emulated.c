@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what the tests' program offers: both emulated devices open by their names, each with numerics of its
- * own, and there is no GPU.
+ * Protects what the tests' program offers: both emulated devices open by their names, each with
+ * numerics of its own, and there is no GPU.
  */
 #include "test_case.h"
 

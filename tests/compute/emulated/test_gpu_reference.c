@@ -112,8 +112,8 @@ TEST(sums_round_as_an_exchange_would) {
     assert_true(y == 3 + 0x1p-8f);
 }
 
-/* Two tokens: of the first a sum of two has come, and weighs no more; of the second the second pair is
- * none. */
+/* Two tokens: of the first a sum of two has come, and weighs no more; of the second the second pair
+ * is none. */
 TEST(sums_take_what_came_summed) {
     const uint16_t results[3] = {0x4040, 0x4000, 0x3F80}; /* BF16: 3, 2, 1 */
     const uint32_t pair_row[] = {0, GPU_SUMMED, 1, 2, GPU_NO_PAIR, GPU_NO_PAIR};
@@ -188,7 +188,8 @@ TEST(of_equal_logits_the_first_is_likeliest) {
     assert_int_equal(found[1], 0);
 }
 
-/* A query of zeros looks at two KV rows alike: their mean. What lies before kv_first is not seen. */
+/* A query of zeros looks at two KV rows alike: their mean. What lies before kv_first is not
+ * seen. */
 TEST(the_core_sees_the_rows_from_kv_first_on) {
     enum { RANK = 2, ROPE = 2, WIDTH = RANK + ROPE };
     const float pages[KV_BLOCK_TOKENS][WIDTH] = {{NAN, NAN, NAN, NAN}, {1, 0, 0, 0}, {0, 1, 0, 0}};

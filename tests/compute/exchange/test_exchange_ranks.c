@@ -123,8 +123,8 @@ static void compute(struct exchange *exchange, const struct round *round,
     if (rows - half) exchange_combine_begin(exchange, half, rows - half);
 }
 
-/* What this rank passes on by nodes: rows of the rank of its place on another node, ascending, each for some slots of
- * this node. Returns how many pairs are for this rank itself. */
+/* What this rank passes on by nodes: rows of the rank of its place on another node, ascending, each
+ * for some slots of this node. Returns how many pairs are for this rank itself. */
 static uint32_t check_relayed_of(struct exchange *exchange, const struct round *round,
                                  uint32_t node, uint32_t places, uint32_t slots_each) {
     static uint32_t slots[TOKENS_MAX * 8];

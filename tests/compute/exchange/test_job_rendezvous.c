@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the rendezvous of ranks. Addresses in a MEMBERS frame are read as they were written.
- * Malformed frames, cut anywhere, are rejected and never read beyond their end. After a rank dies or
- * comes back, the next MEMBERS frame has the new addresses of the living ranks.
+ * Malformed frames, cut anywhere, are rejected and never read beyond their end. After a rank dies
+ * or comes back, the next MEMBERS frame has the new addresses of the living ranks.
  */
 #include "test_case.h"
 

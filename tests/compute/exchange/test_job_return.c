@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects job_regroup when a rank dies and comes back. Rank 1 of three is killed and started again. The
- * other two find the job broken, regroup without it and exchange messages. When it is back all three
- * regroup, agree on the epoch and the living ranks, and exchange messages again. No message of an earlier
- * epoch arrives.
+ * Protects job_regroup when a rank dies and comes back. Rank 1 of three is killed and started
+ * again. The other two find the job broken, regroup without it and exchange messages. When it is
+ * back all three regroup, agree on the epoch and the living ranks, and exchange messages again. No
+ * message of an earlier epoch arrives.
  */
 #define TEST_OWN_MAIN
 #include "test_case.h"
@@ -24,7 +24,8 @@ static void wait_until_broken(void) {
         job_sleep(1000000);
 }
 
-/* All living ranks know the same epoch and the same ranks; a message of each reaches each other one. */
+/* All living ranks know the same epoch and the same ranks; a message of each reaches each other
+ * one. */
 static void expect_epoch(uint32_t epoch, uint32_t count) {
     uint32_t out[RANKS], in[RANKS] = {0}, own;
     const uint32_t *alive;

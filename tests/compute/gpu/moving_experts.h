@@ -8,7 +8,8 @@
 #include "compute/model/model.h"
 #include "compute/model/moves.h"
 
-/* Gives the experts of a layer other slots, some of them out of the checkpoint. All ranks draw alike. */
+/* Gives the experts of a layer other slots, some of them out of the checkpoint. All ranks draw
+ * alike. */
 static inline void begin_moves(struct model *model, uint32_t (*draw_shared)(uint32_t below)) {
     static struct expert_move list[256];
     const struct placement *map = model_placement(model);

@@ -34,7 +34,8 @@ enum { TOKENS = 48, PAGES = 1, DEATHS = 3, NODE_RANKS = 2, LOOKS = 10 };
 static _Alignas(16) char plan_memory[1 << 12];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 
-/* This rank dies behind that stage of a layer with experts; STAGE_COUNT: it does not. Or it stands still there. */
+/* This rank dies behind that stage of a layer with experts; STAGE_COUNT: it does not. Or it stands
+ * still there. */
 static enum stage deadly = STAGE_COUNT;
 static uint32_t deadly_layer; /* or of a later one */
 static int deadly_signal = SIGKILL;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_exchange RANKS [HOSTS]: protects ranks on devices. Each rank has sequences of its own on an emulated
- * device, and all step together; what a rank's logits, choices and drafts are is what one CPU alone gives
- * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
- * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
- * device has room for at a time, and while experts change their slots; rows going from device to device, on one host
- * and over comm between several, and by the host. The device's streams run in an order
- * that is drawn anew for each model and rank, so what would be touched too early shows.
+ * test_gpu_exchange RANKS [HOSTS]: protects ranks on devices. Each rank has sequences of its own on
+ * an emulated device, and all step together; what a rank's logits, choices and drafts are is what
+ * one CPU alone gives for its sequences, bit for bit: with replicas, by any schedule, in all modes
+ * and either order of summing experts, with ranks that have no tokens, with rows that are passed on
+ * by nodes, with more rows than a device has room for at a time, and while experts change their
+ * slots; rows going from device to device, on one host and over comm between several, and by the
+ * host. The device's streams run in an order that is drawn anew for each model and rank, so what
+ * would be touched too early shows.
  *
- * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
+ * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device,
+ * too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +54,8 @@ static struct sequence {
     uint32_t tokens[TOKENS];
 } sequences[SEQUENCES];
 
-/* One of each rank's is a single token again and again: most of its tokens choose the same experts. */
+/* One of each rank's is a single token again and again: most of its tokens choose the same
+ * experts. */
 static void draw_sequences(const struct way *way, uint32_t vocab) {
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         struct sequence *sequence = &sequences[i];

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects walks that a device keeps as graphs: steps of generated tokens give the same bits whether their
- * layers are put in line anew or by a graph that was captured with other tokens, other numbers of them
- * and other pages; what makes a step unlike others is never captured; no more graphs are kept than
- * there is room for. With an MTP layer, whose own work stands before and behind the graph, drafts are the same,
- * too. What a host value in a graph would do is planted at the seam, for each kernel, and found.
+ * Protects walks that a device keeps as graphs: steps of generated tokens give the same bits
+ * whether their layers are put in line anew or by a graph that was captured with other tokens,
+ * other numbers of them and other pages; what makes a step unlike others is never captured; no more
+ * graphs are kept than there is room for. With an MTP layer, whose own work stands before and
+ * behind the graph, drafts are the same, too. What a host value in a graph would do is planted at
+ * the seam, for each kernel, and found.
  *
- * Any step, by a graph or not, takes no memory of the device and has the host wait for its logits and its end alone.
+ * Any step, by a graph or not, takes no memory of the device and has the host wait for its logits
+ * and its end alone.
  *
  *   test_gpu_graphs           reference bodies, beside the CPU's bits
  *   test_gpu_graphs planted   the planted bugs
@@ -102,7 +104,8 @@ static void add_row(struct drawn_step *step, uint32_t sequence, enum mla_mode fo
     step->token_count += count;
 }
 
-/* Any of the sequences, in any order, with a token each; now and then two, or a prompt among them. */
+/* Any of the sequences, in any order, with a token each; now and then two, or a prompt among
+ * them. */
 static struct drawn_step draw_step(void) {
     struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
     uint32_t order[SEQUENCES], most = 1 + draw(SEQUENCES), prompt = draw(12);
@@ -414,7 +417,8 @@ static enum status count_wait_for_stream(struct device *device, struct device_st
     return counted_body->synchronize_stream(device, stream, error);
 }
 
-/* Of any step, prompts and several lanes among them, the host reads logits, and what its end brings. */
+/* Of any step, prompts and several lanes among them, the host reads logits, and what its end
+ * brings. */
 static void a_step_takes_nothing_and_waits_for_logits_and_its_end(void **state) {
     struct solo *solo = open_solo(&model_on_emulated, ACTIVATIONS_BF16, 3);
     struct device *device = solo_model(solo)->device;
@@ -499,7 +503,8 @@ static void copy_too_little(struct device *device, struct device_stream *stream,
 
 #define TURNS 8
 
-/* Three or four rows, and fewer; captured with three. The rows of another turn are other sequences'. */
+/* Three or four rows, and fewer; captured with three. The rows of another turn are other
+ * sequences'. */
 static struct drawn_step step_of_turn(uint32_t turn) {
     static const uint32_t counts[TURNS] = {4, 3, 4, 1, 4, 3, 2, 4};
     struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
@@ -596,8 +601,8 @@ static bool drafts_are_the_same(const struct entry *entry, uint64_t seed) {
     return draft_alike(models, DRAFT_STEPS);
 }
 
-/* The same bugs in a graph between MTP's work, each in a process of its own: rows that were never written
- * may lead anywhere, and the end of such a process finds the bug as well. */
+/* The same bugs in a graph between MTP's work, each in a process of its own: rows that were never
+ * written may lead anywhere, and the end of such a process finds the bug as well. */
 static void what_is_planted_is_found_with_drafts(void **state) {
     for (size_t i = 0; i <= ARRAY_COUNT(entries); i++) {
         const struct entry *entry = i < ARRAY_COUNT(entries) ? &entries[i] : NULL;

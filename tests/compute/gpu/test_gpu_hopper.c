@@ -150,8 +150,8 @@ TEST(prompts_are_near_the_reference_in_any_room) {
     check_prompts(true);
 }
 
-/* Rows of an odd length, in every format: as the device has them, and as an exchange carries them, a row's
- * scales behind its codes. */
+/* Rows of an odd length, in every format: as the device has them, and as an exchange carries them,
+ * a row's scales behind its codes. */
 enum { LENGTH = 203, PITCH = 816, PAIRS = 11, SCALES_AT = 204 / 4, SCALE_STEP = PITCH / 4 };
 
 struct rows_way { /* from, and to */
@@ -228,8 +228,8 @@ TEST(gathered_packed_and_unpacked_rows_are_the_twins) {
         check_gather(&ways[seed % WAYS], seed / WAYS % 4, seed);
 }
 
-/* Results of F32 or BF16, rounded or not, by experts and by groups of 4; some groups have one expert, some
- * several; of some the sum has come, and some pairs are none. */
+/* Results of F32 or BF16, rounded or not, by experts and by groups of 4; some groups have one
+ * expert, some several; of some the sum has come, and some pairs are none. */
 enum { SUM_LENGTH = 150, SUM_STRIDE = 160, PER_TOKEN = 4 };
 
 struct sums_way {

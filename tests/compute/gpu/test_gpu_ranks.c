@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_ranks RANKS [HOSTS]: protects walks that a device keeps by legs, as its rank is one of several. Steps of
- * generated tokens give each rank the bits of one CPU alone for its sequences, whether its layers are put in line anew or
- * by graphs that were captured with other tokens, other numbers of them and other pages, while other ranks have
- * none, or prompts: under any schedule, with drafts, with experts that change their slots between steps, and with rows
- * going from device to device, over comm and by the host. A step by graphs takes no memory of the device, has
- * the host wait no more often than one without, and puts few things in line: how many, of a model of V3's layers, is
- * printed. No more graphs are kept than there is room for. FATHOM_SEEDS="first count" asks for other seeds.
+ * test_gpu_ranks RANKS [HOSTS]: protects walks that a device keeps by legs, as its rank is one of
+ * several. Steps of generated tokens give each rank the bits of one CPU alone for its sequences,
+ * whether its layers are put in line anew or by graphs that were captured with other tokens, other
+ * numbers of them and other pages, while other ranks have none, or prompts: under any schedule,
+ * with drafts, with experts that change their slots between steps, and with rows going from device
+ * to device, over comm and by the host. A step by graphs takes no memory of the device, has the
+ * host wait no more often than one without, and puts few things in line: how many, of a model of
+ * V3's layers, is printed. No more graphs are kept than there is room for. FATHOM_SEEDS="first
+ * count" asks for other seeds.
  *
- * test_gpu_ranks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line by legs; those that
- * live go on with the legs that they have kept.
+ * test_gpu_ranks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line
+ * by legs; those that live go on with the legs that they have kept.
  *
- * test_gpu_ranks planted: what a host's value in a leg would do is planted at the seam, for each kernel and copy that
- * legs have, and found; each in a job of its own, as a rank that is led astray may end anywhere.
+ * test_gpu_ranks planted: what a host's value in a leg would do is planted at the seam, for each
+ * kernel and copy that legs have, and found; each in a job of its own, as a rank that is led astray
+ * may end anywhere.
  *
  * test_gpu_ranks_kernels RANKS: kernels for GPUs, emulated, beside one device with them.
  */
@@ -77,7 +80,8 @@ static uint32_t done[SEQUENCES]; /* tokens of each that are computed */
 static _Alignas(16) char plan_memory[1 << 14];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 
-/* The first row is perhaps a prompt's; the others bring a token each, and may want a draft behind it. */
+/* The first row is perhaps a prompt's; the others bring a token each, and may want a draft behind
+ * it. */
 static void make_plan(uint32_t first, uint32_t rows, bool prompt, bool drafts, uint32_t vocab) {
     uint32_t tokens = rows + (prompt ? PROMPT - 1 : 0), at = 0;
     memset(plan_memory, 0, sizeof plan_memory);
@@ -119,8 +123,8 @@ static void draw_plan(const struct way *way, uint32_t vocab) {
     make_plan(draw(SEQUENCES), rows, rows && draw(12) == 0, way->mtp, vocab);
 }
 
-/* How the ranks do it, which changes nothing. Mostly one schedule, so that its walks come again. Returns whether by
- * nodes. */
+/* How the ranks do it, which changes nothing. Mostly one schedule, so that its walks come again.
+ * Returns whether by nodes. */
 static bool choose_ways(const struct way *way, struct model *there, enum overlap_kind usual) {
     bool by_nodes = draw_shared(2), any = !kernels.numerics && draw_shared(4) == 0,
          as_before = draw(4) > 0;
@@ -134,7 +138,8 @@ static bool choose_ways(const struct way *way, struct model *there, enum overlap
 
 static float logits[2][2 * SEQUENCES * VOCAB_MAX];
 
-/* Both run the plan. False: logits or drafts differ. Drafts are taken for right now and then, whatever they are. */
+/* Both run the plan. False: logits or drafts differ. Drafts are taken for right now and then,
+ * whatever they are. */
 static bool run_both(const struct way *way, struct model *const models[2],
                      enum overlap_kind usual) {
     struct error error;
@@ -333,7 +338,8 @@ static struct counts counts_of(struct model *model) {
     return counts;
 }
 
-/* Any step: the first model has no graphs. Rows that pass the host are copied in as many parts either way. */
+/* Any step: the first model has no graphs. Rows that pass the host are copied in as many parts
+ * either way. */
 static void a_step_by_segments_takes_nothing_and_waits_no_more(void **state) {
     static const struct way ways[] = {{MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .mtp = true},
                                       {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .by_host = true}};
@@ -437,8 +443,8 @@ static void print_counts(const char *what, const struct counts *of) {
                   of->entries, of->graphs, of->copies, of->events, sum_of(of));
 }
 
-/* Of a layer with experts: legs up to the dispatch, of the shared expert, and of rows that came; the first is in two
- * where the host stops for the other lane meanwhile. */
+/* Of a layer with experts: legs up to the dispatch, of the shared expert, and of rows that came;
+ * the first is in two where the host stops for the other lane meanwhile. */
 static void segments_save_a_steps_launches(void **state) {
     static const enum overlap_kind kinds[] = {OVERLAP_SEQUENTIAL, OVERLAP_DECODE_FIVE_STAGE};
     enum { LAYERS = 58, HEAD = 3 };
@@ -514,7 +520,8 @@ static void die_behind_a_graph(struct device *device, struct device_stream *stre
     if (graphs_until_death != LIVES_ON && graphs_until_death-- == 0) raise(SIGKILL);
 }
 
-/* The rows of a turn on both; what the ranks make of it means nothing if one of them dies meanwhile. */
+/* The rows of a turn on both; what the ranks make of it means nothing if one of them dies
+ * meanwhile. */
 static void run_turn(struct model *const models[2], uint32_t turn, bool means_nothing) {
     struct error error;
     uint32_t rows = 3 + turn % 2;
@@ -592,7 +599,8 @@ enum { COPY_CHOICES, COPY_WEIGHTS, COPY_PAIRS, COPY_GROUPS, COPY_PLACES, COPY_CO
 static const char *const copy_names[COPY_COUNT] = {"choices", "weights of choices", "results' rows",
                                                    "groups", "rows' node_ranks"};
 
-/* Graphs that were captured for fewer tokens, or for fewer rows that came. Behind the last nothing is planted. */
+/* Graphs that were captured for fewer tokens, or for fewer rows that came. Behind the last nothing
+ * is planted. */
 enum { PLANT_TOKENS = ARRAY_COUNT(entries) + COPY_COUNT, PLANT_ROWS, PLANTS };
 
 static const char *name_of_plant(uint32_t plant) {
@@ -642,8 +650,8 @@ static void launch_planted(struct device *device, struct device_stream *stream,
     counted_body->launch(device, stream, kernel, changed, bytes);
 }
 
-/* Which copy of a capture it is, and how much of it the host wants. Lists are of all groups, of which the last is all
- * rows, and of node_ranks. */
+/* Which copy of a capture it is, and how much of it the host wants. Lists are of all groups, of
+ * which the last is all rows, and of node_ranks. */
 static bool is_planted(const struct device_copy *copy, size_t *wanted_out) {
     const struct model *model = planting.model;
     uint32_t slots = model->placement.slots_per_rank;
@@ -677,10 +685,12 @@ static void plant_bounds(struct gpu_graphs *graphs) {
         if (graphs->rows[i - 1].graph) graphs->rows[i] = graphs->rows[i - 1];
 }
 
-/* Three or four rows, and fewer; captured with three. The rows of another turn are other sequences'. */
+/* Three or four rows, and fewer; captured with three. The rows of another turn are other
+ * sequences'. */
 static void planted_bits_are_the_same(void **state) {
     static const uint32_t rows[] = {2, 2, 4, 3, 4, 1, 4, 3, 2, 4, 4, 4};
-    /* By the host results lie in another order each time, and weights go there for sums that are made on their way. */
+    /* By the host results lie in another order each time, and weights go there for sums that are
+     * made on their way. */
     static const struct way ways[] = {
         {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .mtp = false},
         {GROUPS, ACTIVATIONS_F32, EXPERT_SUM_GROUPS, .by_host = true}};

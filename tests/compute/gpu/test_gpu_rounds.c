@@ -59,7 +59,8 @@ static void draw_choices(uint32_t rank) {
                     ranks[rank].node_ranks);
 }
 
-/* What came to a rank, as an exchange says it: slot by slot, in a slot rank by rank, then by token. */
+/* What came to a rank, as an exchange says it: slot by slot, in a slot rank by rank, then by
+ * token. */
 static uint32_t list_received(uint32_t own, uint32_t *senders, uint32_t *pairs) {
     uint32_t count = 0;
     for (uint32_t slot = own * SLOTS_EACH; slot < (own + 1) * SLOTS_EACH; slot++)
@@ -120,8 +121,8 @@ TEST(both_sides_cut_alike) {
     }
 }
 
-/* Of a sender's tokens, those that go to a node, and which of its slots compute them, as an exchange says it to
- * the rank that passes them on. */
+/* Of a sender's tokens, those that go to a node, and which of its slots compute them, as an
+ * exchange says it to the rank that passes them on. */
 static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t node_ranks, uint32_t *tokens,
                              uint32_t *slots) {
     uint32_t count = 0, node_slots = node_ranks * SLOTS_EACH;

@@ -106,7 +106,8 @@ TEST(mtp_is_reported_whose_outputs_it_takes) {
     model_close(model);
 }
 
-/* Of each other host a rank passes rows on, in memory of their own; DeepSeek's largest unit has 40. */
+/* Of each other host a rank passes rows on, in memory of their own; DeepSeek's largest unit has
+ * 40. */
 TEST(memory_is_taken_piece_by_piece_without_end) {
     struct model *model = open_model();
     struct error error;

@@ -18,8 +18,8 @@
 #define LEVELS_MAX (KERNEL_LEVEL_COUNT + 2)
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]);
 
-/* What states in plain C how a level with gemm_bf16 multiplies BF16 values: gemm_bf16, and matmul unless
- * it is NULL. */
+/* What states in plain C how a level with gemm_bf16 multiplies BF16 values: gemm_bf16, and matmul
+ * unless it is NULL. */
 const struct kernels *levels_simulator(const struct kernels *level);
 
 /* `bytes` that end where an inaccessible page begins, 0xA5 in front of them. */

@@ -139,8 +139,8 @@ double problem_weight(const struct problem *p, uint32_t row, uint32_t col) {
     return (double)((float *)p->raw)[at];
 }
 
-/* |y - exact| <= (k + blocks + 4) * 2^-23 * sum |x w s|, plus what denormal arithmetic loses. `rounds`: w s
- * is rounded to BF16. */
+/* |y - exact| <= (k + blocks + 4) * 2^-23 * sum |x w s|, plus what denormal arithmetic loses.
+ * `rounds`: w s is rounded to BF16. */
 static void check_near_exact(const char *name, const struct problem *p, bool rounds,
                              const float *y) {
     uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, QUANT_GROUP);

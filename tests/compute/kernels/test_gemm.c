@@ -161,8 +161,8 @@ static void free_pieces(uint32_t count, size_t stride, size_t last_row,
     }
 }
 
-/* A context whose rows lie in pieces, as A and as B, gives the bits of one whose rows follow each other; and so
- * does the twin. */
+/* A context whose rows lie in pieces, as A and as B, gives the bits of one whose rows follow each
+ * other; and so does the twin. */
 TEST(pieces_give_the_bits_of_the_whole) {
     enum { WIDTH = 72, MOST = 130 };
     static const uint32_t counts[] = {1, 2, 16, 31, 63, 64, 65, 70, 79, 80, 96, 127, 128, 129, 130};

@@ -63,7 +63,8 @@ TEST(every_fp8_code_is_exact) {
         }
 }
 
-/* Scales that a level's shortcuts may not take: zero, as of a block without weights, negative, tiny and huge. */
+/* Scales that a level's shortcuts may not take: zero, as of a block without weights, negative, tiny
+ * and huge. */
 TEST(any_scale_of_a_block_is_taken) {
     static const float scales[] = {0.25f, 0, 0x1p-119f, -0.5f, 0x1p110f, 1e-4f};
     struct kernels levels[LEVELS_MAX];

@@ -347,7 +347,8 @@ TEST(softmax_in_bf16_is_that_of_plain_c) {
     }
 }
 
-/* Weights that are rounded to BF16 for attention: each level gives the twin's pairs, of all types. */
+/* Weights that are rounded to BF16 for attention: each level gives the twin's pairs, of all
+ * types. */
 TEST(a_panel_is_rounded_as_in_plain_c) {
     static const enum weight_type types[] = {WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32};
     enum { COLS = 2 * QUANT_GROUP + 34, ROWS = 5 * MATMUL_PANEL, BLOCKS = 3 };

@@ -26,7 +26,8 @@ static float draw(uint32_t row, uint32_t i) {
     return (float)random_uniform(7, row, i) * 2 - 1;
 }
 
-/* Of three results: summed at home after another group's, or summed elsewhere and added as a row. */
+/* Of three results: summed at home after another group's, or summed elsewhere and added as a
+ * row. */
 static void check_form(const struct kernels *kernels, enum row_mla_mode form) {
     static float values[N], home[N], away[N], sum[N], room[N];
     static float memory[4][N];

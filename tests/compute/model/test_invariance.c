@@ -4,8 +4,9 @@
  * block boundaries or at the prompt's end), whatever lay in the KV pages before, by whatever
  * schedule and wherever a step is cut into micro-batches; and at all CPU levels that share a
  * numerics text; in either order of summing experts. What a stage or a layer leaves behind is
- * overwritten before the next, as other values lie in the same place (scratch.h). Tokens, chunks and weights are drawn from one seed; FATHOM_SEEDS="first count"
- * asks for others (`./dev ranks`), which leave out the plain C kernels: those are slow.
+ * overwritten before the next, as other values lie in the same place (scratch.h). Tokens, chunks
+ * and weights are drawn from one seed; FATHOM_SEEDS="first count" asks for others (`./dev ranks`),
+ * which leave out the plain C kernels: those are slow.
  */
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects sampling: greedy and its ties, the cuts of top-k and top-p, frequencies that follow the
- * probabilities, the same token for the same seed and position, and no logits that can crash it. And
- * masks: a choice under one is the choice among its tokens alone, whatever the logits are. And that sums
- * are whole numbers: what a draw leaves is what all candidates in a sorted list say.
+ * probabilities, the same token for the same seed and position, and no logits that can crash it.
+ * And masks: a choice under one is the choice among its tokens alone, whatever the logits are. And
+ * that sums are whole numbers: what a draw leaves is what all candidates in a sorted list say.
  */
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects weights on their way to a device: rows arrive where they belong, with gaps between them
- * where the device's pitch leaves some, whatever order the copies run in; and a buffer is not filled
- * again before its bytes are gone, which the emulated device would report.
+ * where the device's pitch leaves some, whatever order the copies run in; and a buffer is not
+ * filled again before its bytes are gone, which the emulated device would report.
  */
 #include "test_case.h"
 

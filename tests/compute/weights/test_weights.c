@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects loading: a value that is NaN or infinite is refused by file and tensor, packed matrices
- * give the checkpoint's numbers back, also those of FP8 that a device has in BF16, and every expert is
- * reached through the slot map.
+ * give the checkpoint's numbers back, also those of FP8 that a device has in BF16, and every expert
+ * is reached through the slot map.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects when rows go by nodes: as told, by size if not told, and never where there is one node or
- * each rank is one.
+ * Protects when rows go by nodes: as told, by size if not told, and never where there is one node
+ * or each rank is one.
  */
 #include "host/engine/choose_levels.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the compiled constraints of a rank: who asks never waits, equal texts are compiled once
  * and while somebody may want them, what cannot be held is told, and the memory of what nobody uses
- * goes back. And clients from one another: by the time that their constraints take, and by the memory
- * that they hold, used or not.
+ * goes back. And clients from one another: by the time that their constraints take, and by the
+ * memory that they hold, used or not.
  */
 #include <pthread.h>
 
@@ -185,8 +185,8 @@ static char *large(uint32_t number, uint32_t least, char out[128]) {
     return out;
 }
 
-/* One client asks for many that take long. Another one's, which is asked for last, waits for the one
- * that is in work. */
+/* One client asks for many that take long. Another one's, which is asked for last, waits for the
+ * one that is in work. */
 TEST_AROUND(who_asks_for_little_waits_only_for_what_is_in_work, open_one, close_one) {
     struct constrained_loan *loans[LOANS];
     char text[128];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects choices where the logits lie on a device: an engine there chooses, in each step, what one on the CPU
- * chooses, with drafts, whatever the rows want: the likeliest token, one that is drawn, biases, penalties, log
- * probabilities. Where the logits alone choose the token, by whatever rule, none of them come to the host.
+ * Protects choices where the logits lie on a device: an engine there chooses, in each step, what
+ * one on the CPU chooses, with drafts, whatever the rows want: the likeliest token, one that is
+ * drawn, biases, penalties, log probabilities. Where the logits alone choose the token, by whatever
+ * rule, none of them come to the host.
  */
 #include "../../golden/golden.h"
 #include "compute/device/device.h"
@@ -75,8 +76,8 @@ static void want(struct step_row *row, uint32_t index, enum want what) {
     step_plan_biases(plan)[index] = (struct token_bias){sequence->last, 40};
 }
 
-/* The next piece of each of some sequences: its prompt, or the token chosen last and a draft; their wants are
- * among the first so many. */
+/* The next piece of each of some sequences: its prompt, or the token chosen last and a draft; their
+ * wants are among the first so many. */
 static void make_plan(uint32_t first, uint32_t rows, uint32_t wants) {
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < rows; i++)

@@ -2,7 +2,8 @@
  * Protects constrained answers on the model that comes with Fathom: each is what its constraint
  * says, and the same to the last token alone or among others, with drafts or without, with forced
  * tokens or without, after it was interrupted anywhere, and over masks that come too late, which
- * cost a step and never a token, and are told when they are there. And the masks' seats: none is left over when slots change hands.
+ * cost a step and never a token, and are told when they are there. And the masks' seats: none is
+ * left over when slots change hands.
  */
 #include <math.h>
 
@@ -616,7 +617,8 @@ TEST(equal_constraints_are_compiled_once) {
         assert_same(&sequences[0], &sequences[i]);
 }
 
-/* A plan without rows that asks for `constraint` ahead of the slot's first row; "": its answer is over. */
+/* A plan without rows that asks for `constraint` ahead of the slot's first row; "": its answer is
+ * over. */
 static void ask_ahead(uint32_t slot, const char *constraint) {
     struct error error = {""};
     memset(plan_memory, 0, sizeof plan_memory);
@@ -675,8 +677,8 @@ TEST(a_constraint_that_came_ahead_is_reported_when_it_is_there) {
     assert_false(is_reported(sequence.slot));
 }
 
-/* The first mask of a step that has no time for it is late, and reported once it is made. A busy machine may
- * make it in time by chance; then another answer begins. */
+/* The first mask of a step that has no time for it is late, and reported once it is made. A busy
+ * machine may make it in time by chance; then another answer begins. */
 TEST(a_mask_that_was_late_is_reported_when_it_is_there) {
     struct sequence sequence;
     do {

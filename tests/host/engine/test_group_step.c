@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the plans and results of a group's step: a plan that cannot run with the others is
- * refused alone, whichever rank has it, and no row of a plan that did not run, or of a step in which
- * a rank died, has an effect. All results have the same compute time.
+ * refused alone, whichever rank has it, and no row of a plan that did not run, or of a step in
+ * which a rank died, has an effect. All results have the same compute time.
  */
 #include "host/engine/group_step.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects questions to a gateway's operator's side: nobody who listens, a status that is no success and
- * a connection that breaks are errors with the gateway's name; a whole answer is one.
+ * Protects questions to a gateway's operator's side: nobody who listens, a status that is no
+ * success and a connection that breaks are errors with the gateway's name; a whole answer is one.
  */
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects fleet.yaml: what it says is what the manager gets, times of the day hold for any length of a
- * day, and what is not known, missing or absurd is an error that names it.
+ * Protects fleet.yaml: what it says is what the manager gets, times of the day hold for any length
+ * of a day, and what is not known, missing or absurd is an error that names it.
  */
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the manager's view of gateways: one that does not answer is an error, and its report says so;
- * an order for a unit that no gateway knows is one, too.
+ * Protects the manager's view of gateways: one that does not answer is an error, and its report
+ * says so; an order for a unit that no gateway knows is one, too.
  */
 #include <unistd.h>
 

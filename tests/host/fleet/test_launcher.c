@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how a unit is known again: a fleet's tag follows from its name, and a unit's number is read
- * from an instance of that fleet alone.
+ * Protects how a unit is known again: a fleet's tag follows from its name, and a unit's number is
+ * read from an instance of that fleet alone.
  */
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the decoding of bodies: a text comes out as it went in, in whatever pieces it comes and
- * whatever room there is for it, and what is broken, cut off or followed by something else is known.
+ * whatever room there is for it, and what is broken, cut off or followed by something else is
+ * known.
  */
 #include "host/http/content_decoder.h"
 

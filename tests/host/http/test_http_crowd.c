@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects clients of the HTTP server from one that has most of its places: that one makes way at
- * once, a request counts for a key or an address, and one that waits may be dropped, since its client
- * has left or for another client's.
+ * once, a request counts for a key or an address, and one that waits may be dropped, since its
+ * client has left or for another client's.
  */
 #include <arpa/inet.h>
 #include <errno.h>

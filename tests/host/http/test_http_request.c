@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the client that a request counts for: a key that the gateway knows, however it is sent and
- * from wherever, or else the network; a key that is not known buys no share of its own.
+ * Protects the client that a request counts for: a key that the gateway knows, however it is sent
+ * and from wherever, or else the network; a key that is not known buys no share of its own.
  */
 #include "host/http/http_request.h"
 

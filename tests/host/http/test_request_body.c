@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the growing of bodies: they are kept as they come, decoded where they are encoded, within
- * their limit and within the memory that they were given, however much a few bytes would become.
+ * Protects the growing of bodies: they are kept as they come, decoded where they are encoded,
+ * within their limit and within the memory that they were given, however much a few bytes would
+ * become.
  */
 #include "host/http/request_body.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the embedded chat page: every file of src/web is in the binary, to the byte, at its path.
+ * Protects the embedded chat page: every file of src/web is in the binary, to the byte, at its
+ * path.
  */
 #include "host/http/web_assets.h"
 

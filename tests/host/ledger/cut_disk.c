@@ -351,7 +351,8 @@ static bool survives(struct dice *dice) {
     return roll(dice) % 8 < dice->keep_of_8;
 }
 
-/* Of a sector that lost a change, later ones are lost as well: the disk had an earlier state of it. */
+/* Of a sector that lost a change, later ones are lost as well: the disk had an earlier state of
+ * it. */
 static void apply_write(const struct change *change, struct dice *dice, bool *stopped,
                         unsigned char *image, size_t *bytes) {
     size_t end = change->offset + change->bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a gateway is told: live accounts and keys alone, others' usage and not its own, models in its
- * own order, and salts that change with a purge and in no other way.
+ * What a gateway is told: live accounts and keys alone, others' usage and not its own, models in
+ * its own order, and salts that change with a purge and in no other way.
  */
 #include "host/ledger/account_notify.h"
 #include "ledger_desk.h"

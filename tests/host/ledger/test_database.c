@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The database's file: made for its owner alone, refused with one line and a cure where it is
- * damaged, newer, of something else, read-only or on a full disk; what is committed survives, what is
- * not never was; two connections take turns. No file that another user chose is written to or read.
+ * damaged, newer, of something else, read-only or on a full disk; what is committed survives, what
+ * is not never was; two connections take turns. No file that another user chose is written to or
+ * read.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ledger's thread: what it says is settled is in the file, also after kill -9 at any moment, and
- * nothing is there twice; what others change in the database is told within a second; what cannot
- * be written waits and is written later.
+ * The ledger's thread: what it says is settled is in the file, also after kill -9 at any moment,
+ * and nothing is there twice; what others change in the database is told within a second; what
+ * cannot be written waits and is written later.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The proof of a ledger: a sound one has no breach, each thing that is changed in it by hand is one,
- * and a unit at rest must have counted what gateways' entries say, over all files.
+ * The proof of a ledger: a sound one has no breach, each thing that is changed in it by hand is
+ * one, and a unit at rest must have counted what gateways' entries say, over all files.
  */
 #include "host/ledger/ledger_verify.h"
 #include "ledger_desk.h"
@@ -108,7 +108,8 @@ TEST_AROUND(an_answer_that_was_made_and_not_charged_is_found, make_desk, clear_d
     assert_int_equal(breaches_after(WITHOUT_ANSWER "UPDATE entries SET made = choices"), 0);
 }
 
-/* What is no whole number, or is at the end of its range, is a breach like others: the proof goes on. */
+/* What is no whole number, or is at the end of its range, is a breach like others: the proof goes
+ * on. */
 TEST_AROUND(numbers_at_their_ends_do_not_stop_the_proof, make_desk, clear_desk) {
     assert_true(breaches_after("UPDATE accounts SET balance = 1.8e19") > 0);
     assert_true(breaches_after("UPDATE accounts SET balance = balance + 0.0, tokens = 1e30") > 0);

@@ -3,12 +3,12 @@
  * that keeps any part of what was not synced: what was told as done is there once and nothing else
  * is, balances and sums are those of the entries, the file opens without repair (with the power cut
  * again meanwhile), and whoever goes on says again what was not told. So for a file that is made,
- * one that is brought up from schema 1, and the ledger's thread. A gateway that is killed (-9) at any
- * call leaves what another one goes on with. That the test would notice is shown
+ * one that is brought up from schema 1, and the ledger's thread. A gateway that is killed (-9) at
+ * any call leaves what another one goes on with. That the test would notice is shown
  * with a disk that lies, a database that does not sync, and a writer that tells too early.
  *
- * FATHOM_SEEDS="first count" draws what is left of each cut from so many seeds (`./dev books`: 20), and has the
- * gateway killed at each call, not at one of three.
+ * FATHOM_SEEDS="first count" draws what is left of each cut from so many seeds (`./dev books`: 20),
+ * and has the gateway killed at each call, not at one of three.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -255,8 +255,8 @@ static void look(struct life *life, uint64_t seed) {
 
 typedef void life_function(struct life *life, const char *file);
 
-/* One life with the power cut at that call, and what a seed leaves of it. False: its end came first,
- * as nothing was cut. */
+/* One life with the power cut at that call, and what a seed leaves of it. False: its end came
+ * first, as nothing was cut. */
 static bool cut_once(life_function *living, const struct life *from, uint64_t call, uint64_t seed) {
     struct life life = *from;
     cut_disk_begin(call, life.plant == PLANT_LYING_DISK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Entries become rows once, with the price of the hour in which they ended; balances, hours and what
- * keys have spent follow in the same transaction; units' time becomes node-hours once, whoever saw
- * them.
+ * Entries become rows once, with the price of the hour in which they ended; balances, hours and
+ * what keys have spent follow in the same transaction; units' time becomes node-hours once, whoever
+ * saw them.
  */
 #include "ledger_desk.h"
 #include "test_case.h"

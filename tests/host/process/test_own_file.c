@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects files from being chosen by another user: nothing is written to through a link, to a file
- * with a second name or of somebody else, or in a folder where others may write. Cases about other users
- * need root, and are skipped without.
+ * with a second name or of somebody else, or in a folder where others may write. Cases about other
+ * users need root, and are skipped without.
  */
 #include "host/process/own_file.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects timed waits from changes of the wall clock: a deadline and the condition that waits for it
- * use the same, monotonic clock. With different clocks such a wait ends at once, or never.
+ * Protects timed waits from changes of the wall clock: a deadline and the condition that waits for
+ * it use the same, monotonic clock. With different clocks such a wait ends at once, or never.
  */
 #include "host/process/timed_wait.h"
 

@@ -89,8 +89,8 @@ struct deed {
     bool leaves_blocks; /* what was written before is still to be had */
 };
 
-/* A storage that looks when the sidecar is gone and the data are not yet makes the sidecar anew, and
- * the folder is not empty: then somebody removes it again. */
+/* A storage that looks when the sidecar is gone and the data are not yet makes the sidecar anew,
+ * and the folder is not empty: then somebody removes it again. */
 #define REMOVE(path) "{ until rm -rf " path " 2>/dev/null; do :; done; }"
 
 static const struct deed deeds[] = {
@@ -471,8 +471,8 @@ TEST_AROUND(a_sidecar_is_written_anew_while_others_run, set_up, remove_all) {
     assert_int_equal(said.lost + said.off + said.others, 0);
 }
 
-/* No more of a sidecar is read than its slots could have made: of this one that would take minutes, and
- * nobody could start meanwhile. */
+/* No more of a sidecar is read than its slots could have made: of this one that would take minutes,
+ * and nobody could start meanwhile. */
 TEST_AROUND(an_endless_sidecar_is_written_anew, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);
@@ -650,8 +650,8 @@ TEST_AROUND(a_folder_that_is_a_link_is_not_used, set_up, remove_all) {
     command("ls -l $D/aside | cmp - $D/before");
 }
 
-/* One that others may write to takes the place of the one in use: a line, and it is left alone until it
- * is put right. */
+/* One that others may write to takes the place of the one in use: a line, and it is left alone
+ * until it is put right. */
 TEST_AROUND(a_directory_that_is_replaced_is_looked_at_again, set_up, remove_all) {
     struct said said = {0};
     struct kv_store *store = open_received(&said);

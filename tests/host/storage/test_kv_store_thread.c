@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the store's beginning and end: whatever was left behind, by a sidecar that is gone, a file
- * that was cut or a process that was killed, the next store finds what is whole and nothing else.
+ * Protects the store's beginning and end: whatever was left behind, by a sidecar that is gone, a
+ * file that was cut or a process that was killed, the next store finds what is whole and nothing
+ * else.
  */
 #include <sys/wait.h>
 
@@ -47,7 +48,8 @@ enum { KILLS = 160, KEPT_ALL = 3 };
 
 /* A process is killed between any two of its transfers; the next finds what is whole. Who is killed
  * while it makes a segment leaves a file without a head, which each later one looks at once. Where
- * several blocks went in one transfer a process has kept all of them before its turn to die comes. */
+ * several blocks went in one transfer a process has kept all of them before its turn to die
+ * comes. */
 TEST_AROUND(a_killed_process_leaves_what_it_wrote, set_up, tear_down) {
 #ifdef __SANITIZE_THREAD__
     print_message("# TSan knows no threads behind a fork\n");

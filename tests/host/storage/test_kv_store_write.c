@@ -92,7 +92,8 @@ static void a_full_disk_turns_writing_off(int error) {
     for_files("", remove_file);
 }
 
-/* A write that had begun before the disk was full, and ends well behind it, says nothing of the disk. */
+/* A write that had begun before the disk was full, and ends well behind it, says nothing of the
+ * disk. */
 TEST_AROUND(a_write_that_ends_late_does_not_turn_writing_on, set_up, tear_down) {
     struct faults faults = {.write_fails = 5, .write_error = ENOSPC};
     struct kv_io_faults hook;

@@ -44,8 +44,8 @@ TEST(a_block_is_worth_what_follows_it) {
     assert_true(blocks[1].value < 0.012);
 }
 
-/* Trees that lie in the array in any order: each block is worth the most of what it and those behind it would be
- * worth alone. */
+/* Trees that lie in the array in any order: each block is worth the most of what it and those
+ * behind it would be worth alone. */
 TEST(trees_in_any_order_are_worth_the_most_of_their_branches) {
     enum { COUNT = 60 };
     for (uint64_t seed = 0; seed < 100; seed++) {

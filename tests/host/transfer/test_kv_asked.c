@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a unit is told in the place of a dead rank's host of KV pages: each question that is
- * open gets one answer, that nothing came of it, for the same request, page and rank; what was
+ * Protects what a unit is told in the place of a dead rank's host of KV pages: each question that
+ * is open gets one answer, that nothing came of it, for the same request, page and rank; what was
  * answered, wants no answer, or is answered with its step gets none.
  */
 #include "contract/record_kv.h"

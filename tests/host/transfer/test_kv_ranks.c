@@ -2,8 +2,8 @@
  * The KV storage of a unit of several ranks: what one rank's pages keep, another's load, byte for
  * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
  * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
- * that dies is answered for, until it is back, and one that is lost without having died is told of; a
- * rank's engine may wait for a load in the middle of a step, before its
+ * that dies is answered for, until it is back, and one that is lost without having died is told of;
+ * a rank's engine may wait for a load in the middle of a step, before its
  * storage was told of it, and that the load is over is said before the step's end. Ranks are
  * threads here, each with pages and an agent.
  */
@@ -371,8 +371,8 @@ static void say_dead(struct unit *unit, uint32_t rank) {
     kv_ranks_take(unit->kv_ranks, &drain.record);
 }
 
-/* Whether it is seen before or after it was told of: what it was asked, and is asked while it is away,
- * comes to nothing, and the others are asked as before. */
+/* Whether it is seen before or after it was told of: what it was asked, and is asked while it is
+ * away, comes to nothing, and the others are asked as before. */
 TEST(a_dead_rank_is_answered_for_until_it_is_back) {
     struct unit unit;
     struct error error = {""};

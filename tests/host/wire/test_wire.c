@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects records between processes: whole, in order, in both directions; back-pressure loses
  * none; a peer that ends is lost once and comes back as another; what is not a record, or not the
- * peer's to send, costs it its connection; a peer of the version before is spoken with in it; keys let in whom they name and nobody else.
+ * peer's to send, costs it its connection; a peer of the version before is spoken with in it; keys
+ * let in whom they name and nobody else.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects units from strangers at a wire's port: few of one address, few in all, none for long; whoever has
- * greeted stays, and so does whoever has the file of a connection that is closed. Where files have run out,
- * whoever waits is refused.
+ * Protects units from strangers at a wire's port: few of one address, few in all, none for long;
+ * whoever has greeted stays, and so does whoever has the file of a connection that is closed. Where
+ * files have run out, whoever waits is refused.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Constraints over the vocabulary of the model that comes with Fathom, whose thinking stands between
- * <think> and </think>.
+ * Constraints over the vocabulary of the model that comes with Fathom, whose thinking stands
+ * between <think> and </think>.
  */
 #pragma once
 

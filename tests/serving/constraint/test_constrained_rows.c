@@ -88,8 +88,8 @@ static int close_rows(void **state) {
     return 0;
 }
 
-/* A fresh row of each slot that has a text, in this order; "": not constrained. `answer` is what the
- * constrained ones have said, byte by byte. */
+/* A fresh row of each slot that has a text, in this order; "": not constrained. `answer` is what
+ * the constrained ones have said, byte by byte. */
 static void take(const char *const texts[SLOTS], const char *answer) {
     uint32_t count = 0, answer_count = (uint32_t)strlen(answer), row_count = 0, bytes = 0;
     for (uint32_t slot = 0; slot < SLOTS; slot++) {

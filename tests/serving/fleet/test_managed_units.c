@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the states of a fleet's units: what is seen moves them, who is gone is forgotten and says how,
- * strangers are taken over as they are, and numbers are given once.
+ * Protects the states of a fleet's units: what is seen moves them, who is gone is forgotten and
+ * says how, strangers are taken over as they are, and numbers are given once.
  */
 
 #include "contract/record_unit.h"

@@ -376,8 +376,8 @@ static void assert_balance(struct world *world, const char *is_available, const 
     assert_string_equal(world->clients[client].data, expected);
 }
 
-/* Four billion of the currency may be owed beyond what is told, and eight in all: sums of amounts stay
- * whole numbers of 64 bits. */
+/* Four billion of the currency may be owed beyond what is told, and eight in all: sums of amounts
+ * stay whole numbers of 64 bits. */
 TEST(an_account_owes_no_more_than_can_be_counted) {
     struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -2 * LEDGER_AMOUNT_MAX + 1};
     struct world *world = open_priced(&one);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who may ask for what: every endpoint, on every listener, with every kind of key or with none. What
- * is expected follows from the table of endpoints alone. And what a request is nobody else's: its
- * connection is all that names it, and a key that is taken away lets it end.
+ * Who may ask for what: every endpoint, on every listener, with every kind of key or with none.
+ * What is expected follows from the table of endpoints alone. And what a request is nobody else's:
+ * its connection is all that names it, and a key that is taken away lets it end.
  */
 
 #include "askers.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the turns of a conversation: what messages say reaches the unit as text, whatever tags
- * it holds, and only the template's own tokens mark turns. A template that goes through all messages
- * for each message does not hold the others up.
+ * it holds, and only the template's own tokens mark turns. A template that goes through all
+ * messages for each message does not hold the others up.
  */
 
 #include "hands.h"

@@ -387,8 +387,8 @@ TEST(scores_that_nobody_asked_for_are_not_believed) {
     close_empty(world);
 }
 
-/* Asks with room for answers of 1 MiB in all. The names of other tokens are far longer here than the
- * shortest, so a prompt outgrows its answer only when its scores have come. */
+/* Asks with room for answers of 1 MiB in all. The names of other tokens are far longer here than
+ * the shortest, so a prompt outgrows its answer only when its scores have come. */
 static struct world *open_narrow(void) {
     return open_with(1, (struct gateway_options){.outbox_bytes = 1 << 20});
 }
@@ -430,7 +430,8 @@ TEST(more_than_an_answer_holds_is_refused) {
     }
 }
 
-/* What cannot fit is judged by the prompt's tokens alone: no unit is asked, and nothing is charged. */
+/* What cannot fit is judged by the prompt's tokens alone: no unit is asked, and nothing is
+ * charged. */
 TEST(what_can_never_fit_is_refused_before_it_begins) {
     struct world *world = open_narrow();
     uint32_t client = ask_echo(world, PROMPT_MAX, 20, ",\"max_tokens\":0,\"n\":2");

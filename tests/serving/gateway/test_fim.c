@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects prompts of which a middle is to be filled in: the model's three tokens stand where it was
- * trained to see them, and what stands in prompt and suffix is text, whatever it says.
+ * Protects prompts of which a middle is to be filled in: the model's three tokens stand where it
+ * was trained to see them, and what stands in prompt and suffix is text, whatever it says.
  */
 #include "serving/gateway/fim.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the gateway as a whole: metrics add up, it says when it has no unit or ends, and failures
- * of units and clients that leave end requests in order.
+ * Protects the gateway as a whole: metrics add up, it says when it has no unit or ends, and
+ * failures of units and clients that leave end requests in order.
  */
 #include "serving/gateway/gateway.h"
 

@@ -357,9 +357,9 @@ static void report_step(struct world *world, uint32_t unit, uint64_t steps) {
     report(world, unit, load);
 }
 
-/* Its pages say that a unit is empty when its step has just ended; whoever comes then would wait for
- * all of the next step. A report that is repeated as a sign of life begins no step, and a step that
- * is late is not believed to end at any moment for as long as it lasts. */
+/* Its pages say that a unit is empty when its step has just ended; whoever comes then would wait
+ * for all of the next step. A report that is repeated as a sign of life begins no step, and a step
+ * that is late is not believed to end at any moment for as long as it lasts. */
 TEST(a_prompt_goes_where_a_step_ends_soon) {
     struct world *world = open_apart(1);
     join_as(world, THIRD, UNIT_PREFILL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fleet that is renewed by units that compute otherwise: no answer, no client's answers together, and
- * no prompt's blocks are of two numerics; what has begun goes on among its own, or ends with a reason.
+ * A fleet that is renewed by units that compute otherwise: no answer, no client's answers together,
+ * and no prompt's blocks are of two numerics; what has begun goes on among its own, or ends with a
+ * reason.
  */
 
 #include "base/tree.h"

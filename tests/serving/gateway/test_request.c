@@ -172,7 +172,8 @@ static uint32_t state_after(enum request_state state, enum transition transition
     return table[transition].to ? table[transition].to : 1u << state;
 }
 
-/* In a process of its own, since what is not possible is a bug and ends it. The world stays as it is. */
+/* In a process of its own, since what is not possible is a bug and ends it. The world stays as it
+ * is. */
 static bool is_possible(struct world *world, struct request *request, enum transition transition) {
     enum request_state state = request->life.state;
     fflush(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who is next among those that wait: in an account's line whoever came first, and among accounts the
- * one that has had least for its weight. So one that sends hundreds of requests at once makes
+ * Who is next among those that wait: in an account's line whoever came first, and among accounts
+ * the one that has had least for its weight. So one that sends hundreds of requests at once makes
  * nobody wait who sends a few.
  */
 #include "serving/gateway/request_lines.h"

@@ -282,7 +282,8 @@ static void take_stream(const struct client *client) {
         struct bytes event = {text, (size_t)(end - text)};
         text = end + 2;
         if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
-            /* while nothing has been said, or the answer waits for another try, or for the ledger */
+            /* while nothing has been said, or the answer waits for another try, or for the
+             * ledger */
             bool waits = had_faults || getenv("FATHOM_SETTLES");
             assert_true(got->reasoning.count + got->content.count == 0 || waits);
             continue;

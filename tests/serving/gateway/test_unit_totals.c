@@ -168,8 +168,8 @@ TEST(a_unit_whose_prompt_goes_elsewhere_says_so_for_good) {
     world_close(world);
 }
 
-/* A gateway that goes tells what it knows last, and one that comes what the unit had counted before:
- * else nobody could say of a unit that all its work is somewhere. */
+/* A gateway that goes tells what it knows last, and one that comes what the unit had counted
+ * before: else nobody could say of a unit that all its work is somewhere. */
 TEST(the_first_and_the_last_word_are_reported_at_once) {
     struct world *world = open_tallied(1);
     assert_int_equal(world->totals, 0);

@@ -139,8 +139,8 @@ TEST(a_prompt_of_several_answers_is_paid_for_once) {
     }
 }
 
-/* Whichever of the two units says FINISHED first: the prompt's work belongs to the account, and so do
- * its unit's books. */
+/* Whichever of the two units says FINISHED first: the prompt's work belongs to the account, and so
+ * do its unit's books. */
 TEST(who_leaves_pays_the_unit_that_computes_prompts_alone) {
     enum { COMPUTES = 1, ANSWERS = 2 };
     for (uint32_t late = 0; late < 2; late++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An invented world for the gateway: clients that remember what they were told, a host that carries
  * records, an engine whose tokens are a function of (seed, position), and time that goes where the
- * test says. The unit is the real one, or absent (the test plays it by hand). A ledger that sleeps or
- * writes down what it is told: every request has one entry, before its end, and the same figures as
- * its `usage`; with FATHOM_SETTLES set in the environment, or the gateway's option, its end comes
- * behind that.
+ * test says. The unit is the real one, or absent (the test plays it by hand). A ledger that sleeps
+ * or writes down what it is told: every request has one entry, before its end, and the same figures
+ * as its `usage`; with FATHOM_SETTLES set in the environment, or the gateway's option, its end
+ * comes behind that.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the end of a drain: an empty unit stops, requests are given away where that is much sooner or
- * the time has run out, and else waited for, as they are where nobody else could go on with them.
+ * Protects the end of a drain: an empty unit stops, requests are given away where that is much
+ * sooner or the time has run out, and else waited for, as they are where nobody else could go on
+ * with them.
  */
 
 #include "serving/policy/end_drain.h"

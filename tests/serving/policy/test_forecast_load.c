@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the forecast of a fleet's load: a day that was seen is expected again, deviations are followed
- * at once and believed for a while, and where nothing is known the last minutes are carried on; whoever knows
- * better chooses another way.
+ * Protects the forecast of a fleet's load: a day that was seen is expected again, deviations are
+ * followed at once and believed for a while, and where nothing is known the last minutes are
+ * carried on; whoever knows better chooses another way.
  */
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what is learnt of a load's noise: a jump that noise does not explain is seen within moments,
- * noise is no jump and makes a margin, a load that is as expected has none, and the way in which a load goes on is
- * found out.
+ * Protects what is learnt of a load's noise: a jump that noise does not explain is seen within
+ * moments, noise is no jump and makes a margin, a load that is as expected has none, and the way in
+ * which a load goes on is found out.
  */
 #include <math.h>
 
@@ -44,8 +44,8 @@ static void teach(void) {
     }
 }
 
-/* So long, 1000 tokens a second times `times`; of the first stream a share of `share` strays within ten
- * minutes. */
+/* So long, 1000 tokens a second times `times`; of the first stream a share of `share` strays within
+ * ten minutes. */
 static void live(int64_t while_ns, double times, double share) {
     for (int64_t end_ns = now_ns + while_ns; now_ns < end_ns;) {
         now_ns += 5 * S;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects how many units a fleet has: it grows at once for the load, the forecast and missed limits,
- * looks at N - 1 before it gives a unit back, rests after it grew, keeps promises and pins, and says why.
+ * Protects how many units a fleet has: it grows at once for the load, the forecast and missed
+ * limits, looks at N - 1 before it gives a unit back, rests after it grew, keeps promises and pins,
+ * and says why.
  */
 
 #include "serving/policy/scale_fleet.h"

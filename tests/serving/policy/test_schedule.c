@@ -108,8 +108,8 @@ TEST(nobody_overtakes_the_first_that_waits) {
     assert_choice(1, 0, 0, SCHEDULE_WAITS_ROWS);
 }
 
-/* A decode row takes the tokens forced behind its one; where they are too many, as many as leave one
- * to each other and a block to prompts. */
+/* A decode row takes the tokens forced behind its one; where they are too many, as many as leave
+ * one to each other and a block to prompts. */
 TEST(forced_tokens_leave_the_others_theirs) {
     const struct schedule_item items[] = {
         {.slot = 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the supervisor's judgement: who computes nothing is stuck and who waits for him is not;
- * who is not run at all is found whatever it did; all who wait while nothing moves are a deadlock, and
- * hosts between which the network is cut are named; nobody is blamed for the supervisor's own
+ * who is not run at all is found whatever it did; all who wait while nothing moves are a deadlock,
+ * and hosts between which the network is cut are named; nobody is blamed for the supervisor's own
  * absence; a unit that ends is started again at once, then ever later, and given up only before it
  * ever served.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what an agent does for its supervisor: signs of life go out in time, and at once when ranks
- * have come or are ready; each end is reported once, behind the rank's last signs, and so is a start that
- * fails; an order of an older start is nothing; a supervisor that is silent is given up.
+ * Protects what an agent does for its supervisor: signs of life go out in time, and at once when
+ * ranks have come or are ready; each end is reported once, behind the rank's last signs, and so is
+ * a start that fails; an order of an older start is nothing; a supervisor that is silent is given
+ * up.
  */
 
 #include "serving/supervision/supervise_agent.h"

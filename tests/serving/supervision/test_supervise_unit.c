@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a supervisor does with a unit: the death of rank 0 and a lost host end in a kill and a
- * new start, and a rank that stands still in its own death; a dead rank is told of, and waited for until
- * rank 0 goes on without it or does not; then it is started again, ever more seldom, counted in when
- * rank 0 goes on with it, or given up; one that hangs on its way back is killed, and one that is slow is
- * not; ranks go with their host; what comes of another start is nothing;
- * who refuses is given up, and who waits for a host is not; hosts are asked before anything is launched,
- * and a silent one is lost.
+ * Protects what a supervisor does with a unit: the death of rank 0 and a lost host end in a kill
+ * and a new start, and a rank that stands still in its own death; a dead rank is told of, and
+ * waited for until rank 0 goes on without it or does not; then it is started again, ever more
+ * seldom, counted in when rank 0 goes on with it, or given up; one that hangs on its way back is
+ * killed, and one that is slow is not; ranks go with their host; what comes of another start is
+ * nothing; who refuses is given up, and who waits for a host is not; hosts are asked before
+ * anything is launched, and a silent one is lost.
  */
 
 #include "serving/supervision/supervise_unit.h"

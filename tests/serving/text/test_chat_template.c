@@ -24,7 +24,8 @@ static bool says(const struct tree *value, struct bytes text) {
     return false;
 }
 
-/* As a whole, or in two parts: where a template writes nothing between two contents they are one. */
+/* As a whole, or in two parts: where a template writes nothing between two contents they are
+ * one. */
 static bool says_parts(const struct tree *messages, struct bytes text) {
     for (size_t at = 1; at <= text.count; at++)
         if (says(messages, (struct bytes){text.data, at}) &&
@@ -398,8 +399,8 @@ TEST(the_longest_conversation_takes_a_part_of_the_steps) {
     }
 }
 
-/* A template that reads all messages for each message is refused, but not before a conversation has a
- * few hundred messages. */
+/* A template that reads all messages for each message is refused, but not before a conversation has
+ * a few hundred messages. */
 TEST(a_template_that_takes_too_many_steps_is_stopped) {
     struct chat_template nested = opened("{% for m in messages %}{% for k in messages %}"
                                          "{% if k.content == 'z' %}z{% endif %}{% endfor %}"

@@ -105,7 +105,8 @@ TEST(arguments_become_objects_where_they_must) {
                    "\"function\"}]}]");
 }
 
-/* What a model wrote comes back as it wrote it, whatever 64 bits hold and however often a key comes. */
+/* What a model wrote comes back as it wrote it, whatever 64 bits hold and however often a key
+ * comes. */
 TEST(numbers_and_keys_of_arguments_arrive_as_they_were) {
 #define NUMBERS "18446744073709551616, -0, 1E5, 1.50, 1e400, 1000000000000000000000000000000"
     expect_request((struct chat_facts){.wants_objects = true},

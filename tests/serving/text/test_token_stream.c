@@ -282,7 +282,8 @@ TEST(it_finds_stops_in_reasoning) {
 }
 
 /* Pushes `text`, in which each '^', '$' and '@' is the token that opens, closes, and begins what is
- * bound; the stop strings are "ab", "$x" and "b@". The last one's mark is special and has no text. */
+ * bound; the stop strings are "ab", "$x" and "b@". The last one's mark is special and has no
+ * text. */
 static void bound_shows(const char *text, struct token_stream_bound bound, const char *reasoning,
                         const char *content) {
     static const char *const names[] = {"<think>", "</think>",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects constrained answers in the unit: who begins anew brings the constraint and the answer so
- * far, forced tokens join the answer and are computed with its next row, and texts stay within the plan and the prompts' memory. The world checks on the way that
- * every fresh row brings the right text and tokens, and that every other finds them at the engine.
+ * far, forced tokens join the answer and are computed with its next row, and texts stay within the
+ * plan and the prompts' memory. The world checks on the way that every fresh row brings the right
+ * text and tokens, and that every other finds them at the engine.
  */
 
 #include "base/check.h"
@@ -113,8 +114,8 @@ TEST(nothing_follows_the_end_of_an_answer) {
     world_close(world);
 }
 
-/* A few rows whose forced tokens do not fit into the step together: each computes some, none is left
- * out, and prompts keep a block. */
+/* A few rows whose forced tokens do not fit into the step together: each computes some, none is
+ * left out, and prompts keep a block. */
 TEST(forced_tokens_leave_room_for_others) {
     struct unit_options options = world_options();
     options.step_tokens_max = 6 + KV_BLOCK_TOKENS + 8;

@@ -728,8 +728,8 @@ TEST(a_refused_reservation_is_no_news_of_the_load) {
     pair_close(pair);
 }
 
-/* Its rank has died: a request that only waits for its blocks ends like the others, once they come no
- * more, whoever is told first. */
+/* Its rank has died: a request that only waits for its blocks ends like the others, once they come
+ * no more, whoever is told first. */
 TEST(a_reservation_ends_with_its_rank) {
     for (uint32_t reported_first = 0; reported_first < 2; reported_first++) {
         struct unit_options options = world_options();

@@ -186,8 +186,8 @@ TEST(rows_bring_what_their_choice_depends_on) {
 }
 
 /* Else most of a long answer's plans would be pages that the engine knows. Two equal prompts with
- * their answers have 15 blocks each; those are told once more that both computed, for one of them is
- * replaced. That they are the right ones, the world sees in every plan. */
+ * their answers have 15 blocks each; those are told once more that both computed, for one of them
+ * is replaced. That they are the right ones, the world sees in every plan. */
 TEST(pages_are_reported_when_they_change) {
     uint32_t tokens[640];
     struct unit_options options = world_options();

@@ -192,8 +192,9 @@ static void arrive(struct world *world) {
 }
 
 /* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
- * drain, few pages, constraints that force tokens, come late or lead nowhere. Whatever happens: one ending each, tokens in order and the same as without
- * interruptions, only rows read that were written for these very tokens, pages back, tables empty.
+ * drain, few pages, constraints that force tokens, come late or lead nowhere. Whatever happens: one
+ * ending each, tokens in order and the same as without interruptions, only rows read that were
+ * written for these very tokens, pages back, tables empty.
  */
 TEST(every_life_ends_once_and_returns_its_pages) {
     uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0, forced = 0, late = 0, stuck = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the line before the ranks of a unit: by priority and then by arrival, each submission and
- * its keys as they came; bounded in number and in bytes, all of which come back.
+ * Protects the line before the ranks of a unit: by priority and then by arrival, each submission
+ * and its keys as they came; bounded in number and in bytes, all of which come back.
  */
 #include "serving/unit/waiting_line.h"
 

@@ -70,7 +70,8 @@ struct world {
         struct kv_row kv_of[RANKS_MAX][PAGES_MAX][KV_BLOCK_TOKENS];
     };
     struct slot_pages slots[RANKS_MAX];
-    union { /* whole copies of rank 0's part, of each rank's, of the step in flight; NULL: there is none */
+    /* whole copies of rank 0's part, of each rank's, of the step in flight; NULL: there is none */
+    union {
         struct step_plan *plan;
         struct step_plan *plans[RANKS_MAX];
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The judge of shares is as strict as it says: it lets pass the order of self-clocked fair queueing,
- * and sees who gets more than its share, which a planted bug would hide behind.
+ * The judge of shares is as strict as it says: it lets pass the order of self-clocked fair
+ * queueing, and sees who gets more than its share, which a planted bug would hide behind.
  */
 #include "simulate/clients/fleet_shares.h"
 
@@ -12,7 +12,8 @@ enum { EACH = 20 };
 static struct fleet_shares shares;
 static struct gateway *gateway;
 
-/* Two accounts, of which each has requests that wait; the second one's share is three times as much. */
+/* Two accounts, of which each has requests that wait; the second one's share is three times as
+ * much. */
 static int open_gateway(void **state) {
     (void)state;
     gateway = calloc(1, sizeof *gateway);
@@ -106,7 +107,8 @@ TEST_AROUND(whoever_took_something_back_gets_no_more, open_gateway, close_gatewa
     assert_non_null(wrong);
 }
 
-/* Units 0 and 1 compute with numerics 0 and 1; the account's first request is bound to those of 1. */
+/* Units 0 and 1 compute with numerics 0 and 1; the account's first request is bound to those of
+ * 1. */
 static void bind_first(uint32_t account) {
     for (uint32_t i = 0; i < 2; i++) {
         gateway->fleet.units[i].state = FLEET_SERVING;

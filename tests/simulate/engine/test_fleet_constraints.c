@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the constraints of simulated fleets: their answers end, and the judge, who knows no
- * grammar, finds each right, and others wrong; loans come back, and are waited for where they are to be.
+ * grammar, finds each right, and others wrong; loans come back, and are waited for where they are
+ * to be.
  */
 #include "simulate/engine/fleet_constraints.h"
 

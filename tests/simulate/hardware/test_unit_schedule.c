@@ -66,7 +66,8 @@ TEST_AROUND(ranks_that_are_alike_take_what_one_takes, open_walk, NULL) {
         }
 }
 
-/* Three of four waves leave while experts compute; the link, slower than they, begins with the first. */
+/* Three of four waves leave while experts compute; the link, slower than they, begins with the
+ * first. */
 TEST_AROUND(results_leave_while_others_are_computed, open_walk, NULL) {
     double at_once = walk_us(OVERLAP_SEQUENTIAL);
     work.expert_batches = SCHEDULE_EXPERT_BATCHES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the times of faults: each kind strikes at its own mean interval, whatever others there are, and
- * nothing strikes after the end.
+ * Protects the times of faults: each kind strikes at its own mean interval, whatever others there
+ * are, and nothing strikes after the end.
  */
 #include "simulate/kernel/fault_timetable.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects records in transit in virtual time: they arrive by their times, equal ones as they were sent,
- * and a cut connection loses its own later ones.
+ * Protects records in transit in virtual time: they arrive by their times, equal ones as they were
+ * sent, and a cut connection loses its own later ones.
  */
 #include "simulate/kernel/post.h"
 

@@ -158,7 +158,8 @@ TEST(a_sample_keeps_conversations) {
     }
 }
 
-/* What prompts share they share at the new length, too: whole blocks become whole smaller blocks. */
+/* What prompts share they share at the new length, too: whole blocks become whole smaller
+ * blocks. */
 TEST(scaled_lengths_keep_their_blocks) {
     assert_int_equal(load_trace_scale(2 * LOAD_TRACE_BLOCK_TOKENS, 32), 64);
     assert_int_equal(load_trace_scale(1, 32), 1);

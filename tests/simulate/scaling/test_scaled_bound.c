@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the bound that rules are compared with: without noise to speak of it is what the load wants, noise
- * that nobody knows beforehand costs nodes, a limit of turns costs more, a limit that may be missed more often
- * less; and no rule that was lived is below it.
+ * Protects the bound that rules are compared with: without noise to speak of it is what the load
+ * wants, noise that nobody knows beforehand costs nodes, a limit of turns costs more, a limit that
+ * may be missed more often less; and no rule that was lived is below it.
  */
 
 #include "simulate/scaling/scaled_bound.h"

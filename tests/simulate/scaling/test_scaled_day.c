@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the published day: with the published load, unit sizes and one free parameter the product's
- * manager comes to the published nodes within 3 % on average and keeps its limits; units of each side by
- * themselves need fewer; noise makes it turn less than once an hour; and days on which no rule was tried
- * while it was made are borne, too.
+ * Protects the published day: with the published load, unit sizes and one free parameter the
+ * product's manager comes to the published nodes within 3 % on average and keeps its limits; units
+ * of each side by themselves need fewer; noise makes it turn less than once an hour; and days on
+ * which no rule was tried while it was made are borne, too.
  */
 #include <math.h>
 

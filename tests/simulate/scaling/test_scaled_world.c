@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the rules of a fleet that follows its load: the clairvoyant one misses nothing with the fewest
- * nodes, the static one has the nodes of the highest load all the time, the manager grows with the load
- * and is never below the clairvoyant one. Faults are in tests/simulate/world/test_fleet_managers.c.
+ * Protects the rules of a fleet that follows its load: the clairvoyant one misses nothing with the
+ * fewest nodes, the static one has the nodes of the highest load all the time, the manager grows
+ * with the load and is never below the clairvoyant one. Faults are in
+ * tests/simulate/world/test_fleet_managers.c.
  */
 
 #include "base/check.h"

@@ -14,7 +14,8 @@ static double arrivals(const void *load, int64_t at_ns) {
     return *(const double *)load * (at_ns % DAY < 12 * HOUR ? 1 : 2);
 }
 
-/* Two hours around noon, of which the first wants 4 + 4 units and the second 8 + 8; windows of 20 s. */
+/* Two hours around noon, of which the first wants 4 + 4 units and the second 8 + 8; windows of 20
+ * s. */
 static struct scaled_options two_hours(const double *load, double noise) {
     struct scale_rule_side side = {
         .unit_rate = 1000, .unit_nodes = 1, .least = 1, .most = 12, .group = 1};

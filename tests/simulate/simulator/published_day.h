@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * DeepSeek's published day as the day's tests take it: its hours' load, its nodes (decode units of 18
- * nodes, prefill units of 4), its tokens.
+ * DeepSeek's published day as the day's tests take it: its hours' load, its nodes (decode units of
+ * 18 nodes, prefill units of 4), its tokens.
  */
 #pragma once
 

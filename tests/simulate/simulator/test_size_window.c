@@ -40,7 +40,8 @@ TEST(a_fleet_for_a_small_load_is_run_whole) {
     assert_true(sample.share == 1);
 }
 
-/* No TTFT means anything while prompts take no time; no prompt can be judged in the last seconds. */
+/* No TTFT means anything while prompts take no time; no prompt can be judged in the last
+ * seconds. */
 TEST(each_role_is_given_the_time_that_it_needs) {
     struct size_options options = {.load = large, .ttft_s = 3};
     struct size_fleet fleet = fleet_of(4, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lives of simulated fleets, for tests that live many: memory for them, what is told of one that breaks,
- * and the seeds that FATHOM_SEEDS="first count" asks for, with a third number for so many of the last
- * events.
+ * Lives of simulated fleets, for tests that live many: memory for them, what is told of one that
+ * breaks, and the seeds that FATHOM_SEEDS="first count" asks for, with a third number for so many
+ * of the last events.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whole fleets whose units stand on hosts, seed by seed (simulate/world/fleet_hosts.h says what must hold
- * besides what always must): 40 lives under faults of ranks, agents, hosts, supervisors and the network
- * between them. FATHOM_SEEDS="first count" asks for others, and with a third number for so many of the
- * last events where one breaks.
+ * Whole fleets whose units stand on hosts, seed by seed (simulate/world/fleet_hosts.h says what
+ * must hold besides what always must): 40 lives under faults of ranks, agents, hosts, supervisors
+ * and the network between them. FATHOM_SEEDS="first count" asks for others, and with a third number
+ * for so many of the last events where one breaks.
  *
  * Bugs planted by hand lie in tests/simulate/mutations/hosts (./dev mutants).
  */

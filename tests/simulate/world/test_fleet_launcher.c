@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the launcher of simulated fleets: a job waits for a node, begins on one and ends with it; one that
- * has not begun is cancelled; a silent launcher starts and stops nothing.
+ * Protects the launcher of simulated fleets: a job waits for a node, begins on one and ends with
+ * it; one that has not begun is cancelled; a silent launcher starts and stops nothing.
  */
 
 #include "contract/record_unit.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects whole fleets whose units a manager starts and ends (simulate/world/fleet_managers.h says what must hold
- * besides what always must), seed by seed: 20 lives under faults of the manager, its launcher, nodes, units,
- * gateways and the network, and 3 without. FATHOM_SEEDS="first count" asks for others, of which every
- * eighth is lived without faults as well, and with a third number for so many of the last events where
- * one breaks.
+ * Protects whole fleets whose units a manager starts and ends (simulate/world/fleet_managers.h says
+ * what must hold besides what always must), seed by seed: 20 lives under faults of the manager, its
+ * launcher, nodes, units, gateways and the network, and 3 without. FATHOM_SEEDS="first count" asks
+ * for others, of which every eighth is lived without faults as well, and with a third number for so
+ * many of the last events where one breaks.
  *
  * Bugs planted by hand lie in tests/simulate/mutations/managers (./dev mutants).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The network of hosts alone: frames arrive in the order of sending, a machine that is cut off reaches no
- * other, and a unit waits for each of its ranks.
+ * The network of hosts alone: frames arrive in the order of sending, a machine that is cut off
+ * reaches no other, and a unit waits for each of its ranks.
  */
 #include "simulate/world/fleet_state.h"
 #include "test_case.h"

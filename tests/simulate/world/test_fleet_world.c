@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whole fleets, seed by seed (simulate/world/fleet_world.h says what must hold): 20 lives under faults
- * and 5 without (./dev seeds lives many more); FATHOM_SEEDS="first count" asks for others, of which
- * every eighth is lived without faults as well, and with a third number for so many of the last
- * events where one breaks.
+ * Whole fleets, seed by seed (simulate/world/fleet_world.h says what must hold): 20 lives under
+ * faults and 5 without (./dev seeds lives many more); FATHOM_SEEDS="first count" asks for others,
+ * of which every eighth is lived without faults as well, and with a third number for so many of the
+ * last events where one breaks.
  *
  * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another
  * (./dev mutants), and prints which of the first hundred seeds finds it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * As fp8_gemm.cu: a block stays and takes tile after tile of 128 rows by COLUMNS, one warpgroup brings boxes
- * of 64 channels, two multiply 64 rows each. Sums stay in the tensor cores' accumulators over all
- * of k.
+ * As fp8_gemm.cu: a block stays and takes tile after tile of 128 rows by COLUMNS, one warpgroup
+ * brings boxes of 64 channels, two multiply 64 rows each. Sums stay in the tensor cores'
+ * accumulators over all of k.
  */
 #include "compute/kernels/cuda/bf16_gemm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block takes a row. Of experts, a thread takes one and counts who stands before it: as many steps as
- * there are experts, and no order among threads matters. What the twin sums in ascending order one
- * thread sums: the softmax's 160 experts of V2, and the weights of those chosen.
+ * A block takes a row. Of experts, a thread takes one and counts who stands before it: as many
+ * steps as there are experts, and no order among threads matters. What the twin sums in ascending
+ * order one thread sums: the softmax's 160 experts of V2, and the weights of those chosen.
  */
 #include "compute/kernels/cuda/choice_kernels.h"
 
@@ -160,7 +160,8 @@ GPU_DEVICE uint32_t warp_sum(uint32_t value) {
     return value;
 }
 
-/* A block takes a slot: counts the pairs before its own, then gives its own their rows, a pair a thread. */
+/* A block takes a slot: counts the pairs before its own, then gives its own their rows, a pair a
+ * thread. */
 GPU_KERNEL(THREADS) choice_sort(struct choice_pairs job) {
     uint32_t *before = (uint32_t *)gpu_shared(), *own = before + WARPS, *marks = own + WARPS;
     uint32_t slot = gpu_block(), thread = gpu_thread();

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block draws a row's token. Each of the row's tokens has a place: first by its logit, the largest in front,
- * then by its number. What top-k or top-p keeps and what is drawn at last are all questions of one kind:
- * behind which place do so many tokens stand, or so much weight? An answer is found as a radix sort would,
- * most significant digits first: a pass over the row counts tokens and weights in bins of places, a scan finds
- * the bin, and the next pass looks into that bin alone, until it holds one token. Sums are integers, so they
- * are the twin's, whatever the order of additions.
+ * A block draws a row's token. Each of the row's tokens has a place: first by its logit, the
+ * largest in front, then by its number. What top-k or top-p keeps and what is drawn at last are all
+ * questions of one kind: behind which place do so many tokens stand, or so much weight? An answer
+ * is found as a radix sort would, most significant digits first: a pass over the row counts tokens
+ * and weights in bins of places, a scan finds the bin, and the next pass looks into that bin alone,
+ * until it holds one token. Sums are integers, so they are the twin's, whatever the order of
+ * additions.
  *
- * One set of bins, over all places that weigh anything, serves all questions; the finer ones are filled anew. A row
- * is read once for the likeliest token, once for these bins, mostly once for each question, and once for
- * the number of the token at the place that was drawn.
+ * One set of bins, over all places that weigh anything, serves all questions; the finer ones are
+ * filled anew. A row is read once for the likeliest token, once for these bins, mostly once for
+ * each question, and once for the number of the token at the place that was drawn.
  */
 #include "compute/kernels/cuda/draw_kernels.h"
 
@@ -315,7 +316,8 @@ GPU_DEVICE struct stretch stretch_of(const struct row *row, uint64_t best) {
 
 enum question { TOP_K, TOP_P, DRAWN, QUESTIONS };
 
-/* Behind which token: what is asked for of the sums that earlier cuts have kept. False: nothing is cut. */
+/* Behind which token: what is asked for of the sums that earlier cuts have kept. False: nothing is
+ * cut. */
 GPU_DEVICE bool ask(const struct draw_rule *rule, enum question question, struct bin_sums kept,
                     struct bin_sums *goal_out) {
     struct bin_sums goal = {0, 0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A thread takes one column and one or four rows of a tile. Its chain of 128 dependent steps a block is what the
- * twin's order costs; two blocks' chains run side by side, as only their sums have an order.
+ * A thread takes one column and one or four rows of a tile. Its chain of 128 dependent steps a
+ * block is what the twin's order costs; two blocks' chains run side by side, as only their sums
+ * have an order.
  */
 #include "compute/kernels/cuda/float_gemm.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of quantized rows with FP8 weights, on a GPU: the arithmetic of compute/kernels/matmul.h for
- * E4M3 codes with scales of both sides, but for the sums within a block of 128 channels, which
+ * Products of quantized rows with FP8 weights, on a GPU: the arithmetic of compute/kernels/matmul.h
+ * for E4M3 codes with scales of both sides, but for the sums within a block of 128 channels, which
  * are the tensor cores':
  *
  *   y[m][n]: acc = fma(part, s, acc) over the blocks b of 128 input channels, ascending, from +0
@@ -39,9 +39,9 @@ struct fp8_gemm_rows {
     struct live_rows live; /* all, unless it is set; but by groups, which say it themselves */
 };
 
-/* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes. False:
- * they are not. `slot_pitch`: bytes from one matrix to the next; scale_slot_stride: floats from one's
- * scales to the next's. */
+/* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes.
+ * False: they are not. `slot_pitch`: bytes from one matrix to the next; scale_slot_stride: floats
+ * from one's scales to the next's. */
 bool fp8_gemm_make_weights(struct fp8_gemm_weights *weights_out, const void *codes, uint64_t pitch,
                            uint64_t slot_pitch, const float *scales, size_t scale_slot_stride,
                            uint32_t n, uint32_t k, uint32_t slots);
@@ -57,8 +57,8 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
 void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
                           const struct fp8_gemm_rows *x, uint16_t *y, size_t y_stride, uint32_t m);
 
-/* fp8_gemm_run for each of the groups, which are in the device's memory: rows of y as of x. A group without
- * rows is skipped. `rows`: the most rows of all groups together. */
+/* fp8_gemm_run for each of the groups, which are in the device's memory: rows of y as of x. A group
+ * without rows is skipped. `rows`: the most rows of all groups together. */
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
                          const struct fp8_gemm_rows *x, const struct row_group *groups,
                          uint32_t group_count, uint32_t rows, float *y, size_t y_stride);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wgmma for gpu.cuh, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B. PTX
- * ISA, "Asynchronous Warpgroup Level Matrix Instructions". One text a shape, because PTX wants every
- * register named.
+ * wgmma for gpu.cuh, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B.
+ * PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions". One text a shape, because PTX wants
+ * every register named.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A product's tiles, where blocks of threads stay and take tile after tile: of groups of rows, or of all rows as
- * one.
+ * A product's tiles, where blocks of threads stay and take tile after tile: of groups of rows, or
+ * of all rows as one.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ GPU_DEVICE struct group_tile first_tile(const struct group_tiles *of) {
     return tile;
 }
 
-/* Moves on to tile `number`, of ROWS by COLUMNS; false: there is none. Column by column, so that blocks
- * side by side read the same weights. */
+/* Moves on to tile `number`, of ROWS by COLUMNS; false: there is none. Column by column, so that
+ * blocks side by side read the same weights. */
 template <int ROWS, int COLUMNS>
 GPU_DEVICE bool find_tile(const struct group_tiles *of, uint32_t number, struct group_tile *tile) {
     uint32_t across = (of->n + COLUMNS - 1) / COLUMNS;

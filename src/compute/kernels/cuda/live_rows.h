@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many of a launch's rows are there, where the host does not say: a graph's launches are made for as many
- * rows as there may be, and their kernels read how many there are. Rows beyond are left alone.
+ * How many of a launch's rows are there, where the host does not say: a graph's launches are made
+ * for as many rows as there may be, and their kernels read how many there are. Rows beyond are left
+ * alone.
  */
 #pragma once
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Core attention of tokens that are decoded, absorbed form, over the pages of the latent cache, on a GPU:
+ * Core attention of tokens that are decoded, absorbed form, over the pages of the latent cache, on
+ * a GPU:
  *
  *   s[h][t] = scale * q[h] . row[t]                 over the row's latent and rotated key, in float
  *   p[h][t] = exp(s[h][t] - max over t)             rounded to BF16 where it weighs values
  *   y[h]    = sum over t of p[h][t] latent[t] / sum over t of p[h][t]
  *
- * Keys are taken in blocks of 64, in parts of 1,024, each of which has a maximum of its own; parts are
- * merged in ascending order. Blocks and parts are counted from key 0, so a token's result depends on
- * its own keys alone. Verified by emulation; not yet run on a GPU.
+ * Keys are taken in blocks of 64, in parts of 1,024, each of which has a maximum of its own; parts
+ * are merged in ascending order. Blocks and parts are counted from key 0, so a token's result
+ * depends on its own keys alone. Verified by emulation; not yet run on a GPU.
  */
 #pragma once
 
@@ -40,8 +41,8 @@ struct mla_decode_tokens {
     struct live_rows live;
 };
 
-/* Everything lies in the device's memory; addresses and pitches (bytes) are multiples of 16. False: they
- * are not, or the kernel knows no such rank. */
+/* Everything lies in the device's memory; addresses and pitches (bytes) are multiples of 16. False:
+ * they are not, or the kernel knows no such rank. */
 bool mla_decode_make_pages(struct mla_decode_pages *pages_out, const void *first_slice,
                            uint64_t slice_pitch, uint64_t page_pitch, uint32_t slices,
                            uint32_t pages, uint32_t width, uint32_t rank);

@@ -6,7 +6,8 @@
  *   over blocks of 64 keys, counted from key 0, ascending:
  *     s[t] = fma(q[c], k[t][c], s[t]) over the channels c, ascending, from +0
  *     p[t] = exp(fma(s[t], scale, -(maximum so far * scale)))
- *     sum  = sum * factor + (the block's p in 16 lanes, then halves); factor = exp((maximum before - now) * scale)
+ *     sum  = sum * factor + (the block's p in 16 lanes, then halves);
+ *            factor = exp((maximum before - now) * scale)
  *     y[c] = fma(p[t], v[t][c], y[c]) over t, from y[c] * factor
  *   y * (1 / sum)
  *
@@ -69,8 +70,8 @@ void mla_float_take(void *stream, const struct mla_prompt_runs *runs,
                     float *latents, float *tails);
 
 /* mla_prompt_attend for floats: queries [rows][heads][nope + rope], `stride` floats apart, and the
- * round's places: `expanded` [places][heads][nope + value] and tails [places][rope]. Only the rows of
- * runs are computed. */
+ * round's places: `expanded` [places][heads][nope + value] and tails [places][rope]. Only the rows
+ * of runs are computed. */
 struct mla_float_prompt {
     const float *queries, *expanded, *tails;
     float *marks; /* [rows][heads][2], from round to round */

@@ -2,7 +2,8 @@
  * Core attention of prompts' tokens, expanded form, over the pages of the latent cache, on a GPU:
  *
  *   s[h][i][t] = q_nope[h][i] . k[h][t] + q_rope[h][i] . k_rope[t]       in float
- *   p[h][i][t] = exp(scale * (s[h][i][t] - max over t so far))           rounded to BF16 where it weighs values
+ *   p[h][i][t] = exp(scale * (s[h][i][t] - max over t so far))
+ *                rounded to BF16 where it weighs values
  *   y[h][i]    = sum over t of p[h][i][t] v[h][t] / sum over t of p[h][i][t]
  *
  * Keys k and values v of a head are kv_b's product with a row's latent, rounded to BF16, which the
@@ -51,8 +52,8 @@ struct mla_prompt_rows {
     uint32_t rank, rope;                    /* multiples of 8 */
 };
 
-/* Fills the rows at the round's places, from row 0 on: latents [rank], as floats or, if that is NULL,
- * as they are in `rounded`, and rotated keys [rope]. Places without a key get zeros. */
+/* Fills the rows at the round's places, from row 0 on: latents [rank], as floats or, if that is
+ * NULL, as they are in `rounded`, and rotated keys [rope]. Places without a key get zeros. */
 void mla_prompt_take(void *stream, const struct mla_prompt_runs *runs,
                      const struct mla_prompt_rows *rows, const struct mla_prompt_round *round,
                      float *latents, uint16_t *rounded, uint16_t *tails);

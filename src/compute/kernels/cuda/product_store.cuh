@@ -5,8 +5,8 @@
 
 #include "compute/kernels/cuda/gpu.cuh"
 
-/* a and, with `both`, b to elements `at` and `at` + 1, `at` being even: of `values`, or, where that is
- * null, of `rounded`. */
+/* a and, with `both`, b to elements `at` and `at` + 1, `at` being even: of `values`, or, where that
+ * is null, of `rounded`. */
 GPU_DEVICE void store_two(float *values, uint16_t *rounded, size_t at, float a, float b,
                           bool both) {
     if (values) {

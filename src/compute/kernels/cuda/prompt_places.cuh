@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the keys of prompts' runs are (mla_prompt.h): places, one run's behind another's, and the rows of the
- * cache that they stand for.
+ * Where the keys of prompts' runs are (mla_prompt.h): places, one run's behind another's, and the
+ * rows of the cache that they stand for.
  */
 #pragma once
 

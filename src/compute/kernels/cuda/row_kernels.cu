@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A warp takes a group of 128 channels, four values a lane, so that a group's maximum never leaves the
- * warp. The norm takes a block for a row: its sum has the twin's order, 16 lanes over the row, which
- * 16 threads walk in shared memory while the others wait: 448 steps for 7,168 channels.
+ * A warp takes a group of 128 channels, four values a lane, so that a group's maximum never leaves
+ * the warp. The norm takes a block for a row: its sum has the twin's order, 16 lanes over the row,
+ * which 16 threads walk in shared memory while the others wait: 448 steps for 7,168 channels.
  */
 #include "compute/kernels/cuda/row_kernels.h"
 

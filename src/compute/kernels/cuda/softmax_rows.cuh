@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A softmax over the rows of a warpgroup's accumulator (gpu.cuh, wgmma): a thread has a part of two rows, and
- * four lanes side by side have a row.
+ * A softmax over the rows of a warpgroup's accumulator (gpu.cuh, wgmma): a thread has a part of two
+ * rows, and four lanes side by side have a row.
  */
 #pragma once
 

@@ -42,8 +42,8 @@ struct block {
 
 extern struct block emulate_block_now;
 
-/* Runs all threads of the block, then calls `end`, which may report what is left over. False: something
- * was found. */
+/* Runs all threads of the block, then calls `end`, which may report what is left over. False:
+ * something was found. */
 bool emulate_run_threads(void (*end)(void));
 /* Whether a kernel's thread runs, and not the host. */
 bool emulate_run_running(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vector clocks: what a thread knows of the others. An epoch is an entry's index with a time. Entries
- * are a block's threads, then its warpgroups' products in flight, then its barriers' copies, each
- * of which is an actor of its own. Clocks are values: never changed once two hold them, so that
- * all threads behind a barrier share one.
+ * Vector clocks: what a thread knows of the others. An epoch is an entry's index with a time.
+ * Entries are a block's threads, then its warpgroups' products in flight, then its barriers'
+ * copies, each of which is an actor of its own. Clocks are values: never changed once two hold
+ * them, so that all threads behind a barrier share one.
  */
 #pragma once
 

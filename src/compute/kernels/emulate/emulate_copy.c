@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Asynchronous copies: cp.async, which the issuing thread waits for, and TMA's boxes, which a barrier
- * in shared memory counts. What is on its way has not arrived until somebody has waited for it: a
- * cp.async arrives when its thread waits, a box at any time, drawn by seed.
+ * Asynchronous copies: cp.async, which the issuing thread waits for, and TMA's boxes, which a
+ * barrier in shared memory counts. What is on its way has not arrived until somebody has waited for
+ * it: a cp.async arrives when its thread waits, a box at any time, drawn by seed.
  *
  * A box belongs to the phase of its barrier: only who has waited for that phase, or learned from
  * one who has, may read it.

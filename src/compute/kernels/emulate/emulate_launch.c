@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Launches: runs a grid's blocks one after another in a random order. Connects the parts of the emulator:
- * memory, warps, copies and tensor cores begin and end with each block.
+ * Launches: runs a grid's blocks one after another in a random order. Connects the parts of the
+ * emulator: memory, warps, copies and tensor cores begin and end with each block.
  */
 #include "compute/kernels/emulate/emulate_block.h"
 

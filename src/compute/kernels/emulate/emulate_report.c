@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Places in the source. A plain access is known only by its instruction; addr2line, which comes with the
- * compiler, finds its line from the debugging information.
+ * Places in the source. A plain access is known only by its instruction; addr2line, which comes
+ * with the compiler, finds its line from the debugging information.
  */
 #include "compute/kernels/emulate/emulate_block.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a block's threads as fibers, each on a stack of its own. A fiber that waits switches directly to
- * another, which the random generator chooses among those that are ready.
+ * Runs a block's threads as fibers, each on a stack of its own. A fiber that waits switches
+ * directly to another, which the random generator chooses among those that are ready.
  */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to go to another stack */
 #include "compute/kernels/emulate/emulate_block.h"

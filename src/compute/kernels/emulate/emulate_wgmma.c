@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of a warpgroup: 64 x n x 32 bytes. The operands count as read from the call to the wait, by an
- * actor of the warpgroup's own; the values are taken at the wait. Until then a thread's registers
- * are not its own: they hold NaNs, and who touches them is reported.
+ * Products of a warpgroup: 64 x n x 32 bytes. The operands count as read from the call to the wait,
+ * by an actor of the warpgroup's own; the values are taken at the wait. Until then a thread's
+ * registers are not its own: they hold NaNs, and who touches them is reported.
  *
  * Sums: BF16 in float, k ascending. E4M3 as Hopper's tensor cores are reported to: the 32 products
  * and what they are added to are cut to so many bits behind the largest's first, and added exactly.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A folder is judged by the names in it, and small files by their first bytes: a Git LFS pointer has
- * some 130 bytes. No other file is opened here.
+ * A folder is judged by the names in it, and small files by their first bytes: a Git LFS pointer
+ * has some 130 bytes. No other file is opened here.
  */
 #include "host/process/configuration/model_path.h"
 
@@ -244,8 +244,8 @@ static enum status examine_names(const char *directory, struct folder *folder,
     return STATUS_OK;
 }
 
-/* Writes the path of the snapshot of a repository's folder in the hub's cache: that of refs/main, or
- * else the only one. */
+/* Writes the path of the snapshot of a repository's folder in the hub's cache: that of refs/main,
+ * or else the only one. */
 static enum status find_snapshot(const char *directory, char path_out[static PATH_MAX],
                                  struct error *error) {
     char path[PATH_MAX], only[NAME_MAX + 1] = "";
@@ -297,8 +297,8 @@ static enum status refuse_pointers(const char *directory, const struct folder *f
         directory, folder->broken);
 }
 
-/* Refuses weights of another form. A folder without any weights may be enough, for a gateway, and one
- * without config.json for commands that only tokenize. */
+/* Refuses weights of another form. A folder without any weights may be enough, for a gateway, and
+ * one without config.json for commands that only tokenize. */
 static enum status refuse_weights(const char *directory, const struct folder *folder,
                                   struct error *error) {
     char path[PATH_MAX];

@@ -5,7 +5,8 @@
  *     log_line_make(&line, &head, "joined unit=%u role=%s", 3, "decode")
  *
  *     2026-11-23T12:00:00.123Z info unit  joined unit=3 role=decode
- *     {"ts":"2026-11-23T12:00:00.123Z","level":"info","subject":"unit","message":"joined","unit":3,"role":"decode"}
+ *     {"ts":"2026-11-23T12:00:00.123Z","level":"info","subject":"unit","message":"joined",
+ *      "unit":3,"role":"decode"}
  *
  * A format is a message of plain words, followed by fields. A field is a blank, a name, `=` and one
  * of %s, %.*s, %d, %u, %ld, %lu, %lld, %llu, %zu (or PRIu64 and the like) and %.Nf. If a text is

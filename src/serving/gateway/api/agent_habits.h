@@ -10,9 +10,9 @@
  *                 line of such values.
  *   CACHE_MARKS   "cache_control" in messages, their parts, calls and tools of chats, which a
  *                 template would print where it prints a tool or a message as JSON
- *   SESSION_ID    Claude Code's metadata.user_id is a JSON object that names the device, the account
- *                 and the session. Prompts are found by their own user's requests alone: without
- *                 the session, a user's next session finds what the last one left.
+ *   SESSION_ID    Claude Code's metadata.user_id is a JSON object that names the device, the
+ *                 account and the session. Prompts are found by their own user's requests alone:
+ *                 without the session, a user's next session finds what the last one left.
  */
 #pragma once
 

@@ -54,8 +54,8 @@ struct dialect {
                         const struct api_usage *usage);
     void (*write_event)(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
-    /* Answers a request for its prompt's tokens with their count, or one that needs no answer of the
-     * model; NULL: the answer is the list of tokens. */
+    /* Answers a request for its prompt's tokens with their count, or one that needs no answer of
+     * the model; NULL: the answer is the list of tokens. */
     void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);
     void (*write_error)(struct json_writer *writer, const struct api_error *error);
     /* Sets the error of a prompt that is too long; NULL: api_error_length is used. */

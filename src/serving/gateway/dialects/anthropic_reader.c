@@ -25,8 +25,8 @@ static struct api_place place_of_block(const struct conversation *talk, size_t b
 
 /* ---- text ---- */
 
-/* Returns the text of a "tool_reference": the definition of the tool, which the prompt does not show
- * elsewhere if it is deferred. NULL: set in the error. */
+/* Returns the text of a "tool_reference": the definition of the tool, which the prompt does not
+ * show elsewhere if it is deferred. NULL: set in the error. */
 static const struct tree *describe_tool(struct conversation *talk, const char *place,
                                         const struct tree *block) {
     struct api_reader *reader = talk->reader;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Entries of the device's table of kernels (compute/gpu/gpu_kernels.h), for tests: numbers by chance,
- * and what an entry writes, once by the reference body and once by a kernel.
+ * Entries of the device's table of kernels (compute/gpu/gpu_kernels.h), for tests: numbers by
+ * chance, and what an entry writes, once by the reference body and once by a kernel.
  */
 #pragma once
 

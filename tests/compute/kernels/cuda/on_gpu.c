@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels' tests on a GPU, instead of device.c and the emulator: memory that both sides see, and of the
- * emulator's calls those that tests make. The end of a collection waits for the launches and tells what
- * went wrong; nothing is checked beyond that. Verified by emulation; not yet run on a GPU.
+ * The kernels' tests on a GPU, instead of device.c and the emulator: memory that both sides see,
+ * and of the emulator's calls those that tests make. The end of a collection waits for the launches
+ * and tells what went wrong; nothing is checked beyond that. Verified by emulation; not yet run on
+ * a GPU.
  */
 #include "device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the rows that stand around attention on a GPU, emulated: rows of the latent cache and rotated
- * queries have the reference bodies' bits, in every form and under every schedule, and a row alone
- * has those that it has among others.
+ * Protects the rows that stand around attention on a GPU, emulated: rows of the latent cache and
+ * rotated queries have the reference bodies' bits, in every form and under every schedule, and a
+ * row alone has those that it has among others.
  */
 #include "test_case.h"
 

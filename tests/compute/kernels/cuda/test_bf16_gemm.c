@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the BF16 products for GPUs, emulated: in both forms of weights, alone and many at once, they
- * agree with exact products within the rounding of float sums; groups of rows are products of their own;
- * a row's bits depend on no other row; nothing but their output is written; and no schedule shows a
- * fault.
+ * Protects the BF16 products for GPUs, emulated: in both forms of weights, alone and many at once,
+ * they agree with exact products within the rounding of float sums; groups of rows are products of
+ * their own; a row's bits depend on no other row; nothing but their output is written; and no
+ * schedule shows a fault.
  */
 #include "test_case.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects choices of experts on a GPU, emulated: experts, their weights and the rows of their pairs
- * are the reference bodies', bit for bit, with many equal numbers too, and under every schedule.
+ * Protects choices of experts on a GPU, emulated: experts, their weights and the rows of their
+ * pairs are the reference bodies', bit for bit, with many equal numbers too, and under every
+ * schedule.
  */
 #include "test_case.h"
 

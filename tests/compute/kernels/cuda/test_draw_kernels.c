@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects draws on a GPU, emulated: whatever logits and rules are, the token is the reference body's, which is
- * the CPU's sampler, under every schedule; and a row draws alone what it draws among a hundred.
+ * Protects draws on a GPU, emulated: whatever logits and rules are, the token is the reference
+ * body's, which is the CPU's sampler, under every schedule; and a row draws alone what it draws
+ * among a hundred.
  */
 #include "test_case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects products in floats for GPUs, emulated: in every form of rows and weights, in groups or not, in small
- * tiles and in large ones, they have the reference body's bits; a row alone has those that it has among
- * others; and no schedule shows a fault.
+ * Protects products in floats for GPUs, emulated: in every form of rows and weights, in groups or
+ * not, in small tiles and in large ones, they have the reference body's bits; a row alone has those
+ * that it has among others; and no schedule shows a fault.
  */
 #include "test_case.h"
 
@@ -74,7 +74,8 @@ static void *draw_rows(const struct form *form, uint32_t rows) {
     return x;
 }
 
-/* All rows at once, and in groups: rows of slot 1, none, then rows of slot 0 that begin in a tile's middle. */
+/* All rows at once, and in groups: rows of slot 1, none, then rows of slot 0 that begin in a tile's
+ * middle. */
 static void check_product(const struct form *form, uint32_t rows, bool grouped, bool alone) {
     const struct gpu_group split[GROUPS] = {
         {0, rows / 3, 1}, {rows / 3, 0, 0}, {rows / 3, rows / 2, 0}, {rows / 3 + rows / 2, 0, 1}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the FP8 products for GPUs, emulated: they agree with the plain C twin within what sums of
- * 13 bits may cost, and within rounding once sums are exact; a row's bits depend on no other row;
- * nothing but their output is written; and no schedule shows a fault.
+ * Protects the FP8 products for GPUs, emulated: they agree with the plain C twin within what sums
+ * of 13 bits may cost, and within rounding once sums are exact; a row's bits depend on no other
+ * row; nothing but their output is written; and no schedule shows a fault.
  */
 #include "test_case.h"
 

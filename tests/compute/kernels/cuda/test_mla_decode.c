@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects decode's attention for GPUs, emulated: it is the softmax's mean of the keys that a token sees,
- * in one part or several, whatever lies in the rows it does not see (NaNs here); a token's bits depend
- * on no other token; and no schedule shows a fault.
+ * Protects decode's attention for GPUs, emulated: it is the softmax's mean of the keys that a token
+ * sees, in one part or several, whatever lies in the rows it does not see (NaNs here); a token's
+ * bits depend on no other token; and no schedule shows a fault.
  */
 #include "test_case.h"
 
@@ -193,9 +193,9 @@ static void deviate(const struct attention *a, uint32_t token, uint32_t head,
     }
 }
 
-/* Of what y is off, rounding y to BF16 costs up to 1 / 256 and rounding probabilities as much, where a
- * token sees few keys. What neither explains is the kernel's own: sums in float, 2^x, and now and then a
- * probability that a score's last bits round the other way. */
+/* Of what y is off, rounding y to BF16 costs up to 1 / 256 and rounding probabilities as much,
+ * where a token sees few keys. What neither explains is the kernel's own: sums in float, 2^x, and
+ * now and then a probability that a score's last bits round the other way. */
 static void check_all(const struct attention *a) {
     struct deviations largest = {0};
     for (uint32_t token = 0; token < a->tokens; token++) {

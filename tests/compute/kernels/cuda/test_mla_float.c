@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects attention in floats on a GPU, emulated: halves of kv_b of every type, the core over pages, and
- * prompts in any room have the reference bodies' bits, which are the CPU's; a row alone has those that
- * it has among others; rows that are not there are left alone; and no schedule shows a fault.
+ * Protects attention in floats on a GPU, emulated: halves of kv_b of every type, the core over
+ * pages, and prompts in any room have the reference bodies' bits, which are the CPU's; a row alone
+ * has those that it has among others; rows that are not there are left alone; and no schedule shows
+ * a fault.
  */
 #include "test_case.h"
 
@@ -48,8 +49,8 @@ static struct packed_matrix matrix_of(enum weight_type type, uint32_t rows, uint
         .type = type, .rows = rows, .cols = columns, .pitch = row_bytes(type, columns)};
 }
 
-/* `kernel` once for all rows, then for each alone, then for three of five that are there. `y_at`: where the
- * arguments have the output, x_at: the input, rows_at, live_at. */
+/* `kernel` once for all rows, then for each alone, then for three of five that are there. `y_at`:
+ * where the arguments have the output, x_at: the input, rows_at, live_at. */
 struct offsets {
     size_t x, y, rows, live;
 };
@@ -136,8 +137,8 @@ TEST(halves_of_kv_b_are_the_twins) {
         }
 }
 
-/* All see the same keys, so that a row may stand for another: up to 130 of three pages, the first of which
- * is none. */
+/* All see the same keys, so that a row may stand for another: up to 130 of three pages, the first
+ * of which is none. */
 TEST(the_core_is_the_twins) {
     enum { CORE_RANK = 40, CORE_WIDTH = CORE_RANK + ROPE };
     static const uint32_t last[] = {0, 63, 64, 130}, pages[] = {4, 1, 5, 0, 2, 3};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects prompts' attention for GPUs, emulated: keys are taken from the pages that a run names, and zeros
- * where there is none; attention is the softmax's mean of the keys that a token sees, whatever others
- * see; a token's bits depend neither on the other tokens nor on where rounds are cut; and no schedule
- * shows a fault.
+ * Protects prompts' attention for GPUs, emulated: keys are taken from the pages that a run names,
+ * and zeros where there is none; attention is the softmax's mean of the keys that a token sees,
+ * whatever others see; a token's bits depend neither on the other tokens nor on where rounds are
+ * cut; and no schedule shows a fault.
  */
 #include "test_case.h"
 
@@ -209,8 +209,8 @@ TEST(keys_are_taken_from_their_pages) {
 
 /* ---- what attention is ---- */
 
-/* A token's probabilities by a head, in float64: exactly, and as the kernel has them when they weigh
- * values: rounded to BF16 beside the largest score so far. */
+/* A token's probabilities by a head, in float64: exactly, and as the kernel has them when they
+ * weigh values: rounded to BF16 beside the largest score so far. */
 struct weights {
     double exact[KEYS_MAX], rounded[KEYS_MAX], sum;
 };
@@ -282,9 +282,9 @@ static void deviate(const struct prompts *p, uint32_t run, uint32_t row, uint32_
     largest->turned += most > 1e-5;
 }
 
-/* Rounding probabilities costs up to 1 / 256, where a token sees few keys. What that does not explain is the
- * kernel's own: sums in float and 2^x, 1e-5 at most, but where a score's last bits turn the rounding of
- * a probability: in few rows. */
+/* Rounding probabilities costs up to 1 / 256, where a token sees few keys. What that does not
+ * explain is the kernel's own: sums in float and 2^x, 1e-5 at most, but where a score's last bits
+ * turn the rounding of a probability: in few rows. */
 static void check_all(const struct prompts *p) {
     for (uint32_t run = 0; run < p->list.count; run++) {
         struct deviations largest = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the emulator's checks and the kernels' tests: each bug of planted.txt, planted in a copy of a
- * kernel, is found within 20 seeds by a check that the table names for it, and the report names a
- * place. `numbers`: the bits differ from the kernel's own.
+ * Protects the emulator's checks and the kernels' tests: each bug of planted.txt, planted in a copy
+ * of a kernel, is found within 20 seeds by a check that the table names for it, and the report
+ * names a place. `numbers`: the bits differ from the kernel's own.
  */
 #include "test_case.h"
 
@@ -191,8 +191,8 @@ static struct outcome run_latents(const struct planted *planted) {
     return outcome;
 }
 
-/* Two runs, in two rounds of four tiles of places: 3 tokens behind a prefix of 300; 70 behind one of 560, whose
- * key 0 is none. */
+/* Two runs, in two rounds of four tiles of places: 3 tokens behind a prefix of 300; 70 behind one
+ * of 560, whose key 0 is none. */
 #define PROMPT_HEADS 2u
 #define PROMPT_NOPE 24u
 #define PROMPT_ROPE 8u
@@ -240,8 +240,9 @@ static struct outcome run_prompt(const struct planted *planted) {
     return outcome;
 }
 
-/* Halves of kv_b of codes, whose second head's values straddle a block of 128; a core; and a prompt of 6 tokens
- * behind 130, of which key 0 is none, behind a run of one, in rounds of a tile of places. */
+/* Halves of kv_b of codes, whose second head's values straddle a block of 128; a core; and a prompt
+ * of 6 tokens behind 130, of which key 0 is none, behind a run of one, in rounds of a tile of
+ * places. */
 #define FLOAT_HEADS 2u
 #define FLOAT_NOPE 24u
 #define FLOAT_ROPE 6u
@@ -298,7 +299,8 @@ static struct outcome run_floats(const struct planted *planted) {
     return outcome;
 }
 
-/* Weights either way round, in more stages than there is room for; a tile's second half has rows or none. */
+/* Weights either way round, in more stages than there is room for; a tile's second half has rows or
+ * none. */
 #define BF16_COLUMNS 129u
 #define BF16_CHANNELS 600u
 #define BF16_BATCH 2u

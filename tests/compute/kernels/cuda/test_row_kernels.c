@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the kernels on rows for GPUs, emulated: from equal inputs they give the bits of the plain C
- * twins, whatever the numbers and the lengths; a row's bits depend on no other row; and no schedule
- * shows a fault.
+ * Protects the kernels on rows for GPUs, emulated: from equal inputs they give the bits of the
+ * plain C twins, whatever the numbers and the lengths; a row's bits depend on no other row; and no
+ * schedule shows a fault.
  */
 #include "test_case.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects tensor maps: forms that the machine would refuse are refused here, before a kernel meets them.
- * What boxes of a map bring is tested with the copies (tests/compute/kernels/emulate).
+ * Protects tensor maps: forms that the machine would refuse are refused here, before a kernel meets
+ * them. What boxes of a map bring is tested with the copies (tests/compute/kernels/emulate).
  */
 #include "test_case.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What each wrapper of compute/kernels/cuda/gpu.cuh leaves, beside what was recorded from the emulator: the first
- * thing that a GPU is asked, as one reader wrote both bodies of a wrapper. A case that the machine has
- * to get to the bit has a checksum; where it rounds in a way of its own (wgmma's sums, 2^x), the
- * deviation from the exact value has a bound.
+ * What each wrapper of compute/kernels/cuda/gpu.cuh leaves, beside what was recorded from the
+ * emulator: the first thing that a GPU is asked, as one reader wrote both bodies of a wrapper. A
+ * case that the machine has to get to the bit has a checksum; where it rounds in a way of its own
+ * (wgmma's sums, 2^x), the deviation from the exact value has a bound.
  *
  *   conformance emulated|cuda FILE    compares; 1 if a case differs
  *   conformance emulated record       prints what FILE is to have
@@ -88,7 +88,8 @@ static void start_copy(const void *arguments, void *stream) {
     wrappers_copy(stream, of->in, of->out, 0);
 }
 
-/* A tensor of bytes, 200 x 5 x 4 x 3 in rows of 208, read from before its begin to behind its end; swizzled. */
+/* A tensor of bytes, 200 x 5 x 4 x 3 in rows of 208, read from before its begin to behind its end;
+ * swizzled. */
 static void start_box(const void *arguments, void *stream) {
     static const uint32_t sizes[] = {200, 5, 4, 3}, sides[] = {128, 4, 2, 2};
     static const int32_t at[] = {80, -1, 3, 2};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects vector clocks: what one learns is the larger of both, entry by entry; clocks that others hold
- * never change; and the answers kept from the last question are right ones.
+ * Protects vector clocks: what one learns is the larger of both, entry by entry; clocks that others
+ * hold never change; and the answers kept from the last question are right ones.
  */
 #include "test_case.h"
 

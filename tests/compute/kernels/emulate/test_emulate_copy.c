@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects copies to shared memory: cp.async and TMA bring what they are defined to, zeros where the
- * tensor ends, 16-byte pieces at their swizzled places; and what is not awaited, expected, aligned
- * or ordered is found.
+ * Protects copies to shared memory: cp.async and TMA bring what they are defined to, zeros where
+ * the tensor ends, 16-byte pieces at their swizzled places; and what is not awaited, expected,
+ * aligned or ordered is found.
  */
 #include "test_case.h"
 

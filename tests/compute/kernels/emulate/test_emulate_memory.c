@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the checks of plain accesses: a sound kernel passes under every seed, and each kind of wrong
- * access is found by its own check, with the name of what was touched; additions of several threads need no order
- * among themselves.
+ * Protects the checks of plain accesses: a sound kernel passes under every seed, and each kind of
+ * wrong access is found by its own check, with the name of what was touched; additions of several
+ * threads need no order among themselves.
  */
 #include "test_case.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a report says: the check, the kernel, its block and thread, and the file and line of the
- * access or of the wrapper's call.
+ * Protects what a report says: the check, the kernel, its block and thread, and the file and line
+ * of the access or of the wrapper's call.
  */
 #include "test_case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects launches: a seed decides a schedule and nothing else does; streams take launches with copies of
- * their arguments; a report without a taker ends the process. And numbers: the wrappers' are those of
- * their twins.
+ * Protects launches: a seed decides a schedule and nothing else does; streams take launches with
+ * copies of their arguments; a report without a taker ends the process. And numbers: the wrappers'
+ * are those of their twins.
  */
 #include "test_case.h"
 

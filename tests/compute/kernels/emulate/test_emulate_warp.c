@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what threads do together: shuffles, votes, the warp's barrier and named ones do what they are
- * defined to, and threads that do not come together are found.
+ * Protects what threads do together: shuffles, votes, the warp's barrier and named ones do what
+ * they are defined to, and threads that do not come together are found.
  */
 #include "test_case.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the products of a warpgroup: in every shape and form they are the product of the matrices
- * that lie in global memory, so boxes, descriptors, swizzles and fragments fit together; E4M3's sums are
- * cut as Hopper's are said to be; and misused registers and operands are found.
+ * Protects the products of a warpgroup: in every shape and form they are the product of the
+ * matrices that lie in global memory, so boxes, descriptors, swizzles and fragments fit together;
+ * E4M3's sums are cut as Hopper's are said to be; and misused registers and operands are found.
  */
 #include "test_case.h"
 

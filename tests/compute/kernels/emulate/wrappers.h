@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Small kernels, each about a few wrappers of compute/kernels/cuda/gpu.cuh: with fault 0 their output has
- * a definition, any other plants a fault. Written for nvcc, too.
+ * Small kernels, each about a few wrappers of compute/kernels/cuda/gpu.cuh: with fault 0 their
+ * output has a definition, any other plants a fault. Written for nvcc, too.
  */
 #pragma once
 
@@ -33,8 +33,8 @@ enum memory_fault {
 void wrappers_memory(void *stream, const uint32_t *in, uint32_t *out, uint32_t blocks,
                      uint32_t fault);
 
-/* out[i] = the value of lane i ^ 5, of in; out[128 + i] = the vote whether in is odd; out[256 + i] =
- * the sum of the warp's values, by its barrier; out[384 + i]: of two warps', by a named one. */
+/* out[i] = the value of lane i ^ 5, of in; out[128 + i] = the vote whether in is odd; out[256 + i]
+ * = the sum of the warp's values, by its barrier; out[384 + i]: of two warps', by a named one. */
 enum together_fault {
     TOGETHER_SOUND,
     TOGETHER_DIVERGE,
@@ -46,8 +46,8 @@ enum together_fault {
 };
 void wrappers_together(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault);
 
-/* out[w] = the sum of in[i] with i % 4 == w, by additions to shared memory; out[4 + k] = 1 for each k that a thread
- * found when all counted themselves. */
+/* out[w] = the sum of in[i] with i % 4 == w, by additions to shared memory; out[4 + k] = 1 for each
+ * k that a thread found when all counted themselves. */
 enum add_fault {
     ADD_SOUND,
     ADD_TO_UNSET,
@@ -60,7 +60,8 @@ enum add_fault {
 };
 void wrappers_add(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault);
 
-/* cp.async: thread i copies 16 bytes of which 4 * (i % 5) come from in[4 i]; out[4 i] has what is there. */
+/* cp.async: thread i copies 16 bytes of which 4 * (i % 5) come from in[4 i]; out[4 i] has what is
+ * there. */
 enum copy_fault {
     COPY_SOUND,
     COPY_NOT_AWAITED,
@@ -73,8 +74,8 @@ enum copy_fault {
 };
 void wrappers_copy(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault);
 
-/* TMA: a box of `rows` rows of 128 bytes at (x, y, z, w) of a map of so many dimensions, to out as it
- * lies in shared memory. */
+/* TMA: a box of `rows` rows of 128 bytes at (x, y, z, w) of a map of so many dimensions, to out as
+ * it lies in shared memory. */
 enum box_fault {
     BOX_SOUND,
     BOX_NOT_AWAITED,
@@ -92,8 +93,8 @@ enum box_fault {
 void wrappers_box(void *stream, const struct tensor_map *map, uint32_t dimensions,
                   const int32_t *at, uint32_t rows, uint32_t *out, uint32_t fault);
 
-/* d[64][n] = d + a b over 128 bytes of k: a [64][128 bytes], b [n][128 bytes], or of MN-major BF16 [64
- * keys][n]; plain maps' boxes of 64 rows by 128 bytes. */
+/* d[64][n] = d + a b over 128 bytes of k: a [64][128 bytes], b [n][128 bytes], or of MN-major BF16
+ * [64 keys][n]; plain maps' boxes of 64 rows by 128 bytes. */
 enum wgmma_form {
     FORM_E4M3,
     FORM_BF16,

@@ -150,7 +150,8 @@ TEST_AROUND(a_signal_goes_to_the_rank_that_it_names, start_agent, NULL) {
     agent_ends();
 }
 
-/* Signs of life for longer than the agent's patience; false: a pause of this machine was in them. */
+/* Signs of life for longer than the agent's patience; false: a pause of this machine was in
+ * them. */
 static bool speak(void) {
     const int64_t began_ns = clock_now_ns();
     int64_t now_ns = began_ns, longest_ns = 0;

@@ -95,8 +95,8 @@ TEST(what_an_agent_sends_is_received) {
     agent_link_close(link, 0);
 }
 
-/* Whoever writes to a process that has ended sees it first. The end is told all the same, and the event
- * loop is not kept busy by a file whose end nobody reads. */
+/* Whoever writes to a process that has ended sees it first. The end is told all the same, and the
+ * event loop is not kept busy by a file whose end nobody reads. */
 TEST(an_end_that_a_write_finds_is_reported_once) {
     static const char *const command[] = {"sh", "-c", "exit 255", NULL};
     struct agent_link *link = open_link(command);

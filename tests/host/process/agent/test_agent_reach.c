@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects who starts a unit over hosts that do not reach each other: a place where somebody listens is
- * reached, any other is not, and each is told of once.
+ * Protects who starts a unit over hosts that do not reach each other: a place where somebody
+ * listens is reached, any other is not, and each is told of once.
  */
 #include <errno.h>
 #include <event2/event.h>

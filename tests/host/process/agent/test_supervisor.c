@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the supervisor of units: it gives up only with the last unit and says why, restarts what
  * ended and names unit, rank and pid, asks units that serve to finish and kills all others, knows
- * its own processes, and leaves neither a process nor its folder. Agents and ranks are this program;
- * a rank's task stands in its command line.
+ * its own processes, and leaves neither a process nor its folder. Agents and ranks are this
+ * program; a rank's task stands in its command line.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects a unit's hosts: agents are started with and without a remote shell, all hosts are checked
- * before anything is launched, every rank's end is told, and a host that is lost is named and comes
- * back. Agents and ranks are this program.
+ * Protects a unit's hosts: agents are started with and without a remote shell, all hosts are
+ * checked before anything is launched, every rank's end is told, and a host that is lost is named
+ * and comes back. Agents and ranks are this program.
  */
 #include <signal.h>
 #include <sys/wait.h>

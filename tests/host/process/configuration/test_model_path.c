@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a user reads after a wrong --model: whatever was given, the message names it and the
- * remedy; and a folder of the hub's cache is as good as the snapshot in it.
+ * Protects what a user reads after a wrong --model: whatever was given, the message names it and
+ * the remedy; and a folder of the hub's cache is as good as the snapshot in it.
  */
 #include <sys/stat.h>
 #include <unistd.h>

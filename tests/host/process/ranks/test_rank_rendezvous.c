@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the launcher's side of a meeting, with both ends of every socket in this process: who
- * says which rank it is, says it twice or leaves. How ranks of a launch meet is test_rank_launch.c's.
+ * says which rank it is, says it twice or leaves. How ranks of a launch meet is
+ * test_rank_launch.c's.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +38,8 @@ static void send_join(struct rank_rendezvous *rendezvous, int file, uint32_t ran
     rank_rendezvous_tend(rendezvous);
 }
 
-/* The next frame's kind and rank; kind 0: nothing was said; and UINT32_MAX: the socket has ended. */
+/* The next frame's kind and rank; kind 0: nothing was said; and UINT32_MAX: the socket has
+ * ended. */
 static struct job_frame received(int file) {
     char rest[1024];
     struct job_frame head;

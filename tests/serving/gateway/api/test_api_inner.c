@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects that no member of an object inside a body is ignored in silence: what nobody here knows is
- * told with its path, once for each place, in a line that may stand in a header.
+ * Protects that no member of an object inside a body is ignored in silence: what nobody here knows
+ * is told with its path, once for each place, in a line that may stand in a header.
  */
 #include "serving/gateway/api/api_inner.h"
 
@@ -77,7 +77,8 @@ TEST(what_the_template_uses_is_known) {
     assert_warns(&chat_dialect, body, "unknown fields: messages[0].moo, chat_template_kwargs.ton");
 }
 
-/* What comes back of answers and what marks other servers' caches is no news; null asks for nothing. */
+/* What comes back of answers and what marks other servers' caches is no news; null asks for
+ * nothing. */
 TEST(what_changes_nothing_is_not_reported) {
     bodies_open(&bodies);
     assert_warns(&chat_dialect,

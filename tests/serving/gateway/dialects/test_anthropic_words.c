@@ -176,7 +176,8 @@ static const char *arguments_of(size_t call, size_t count) {
     return NULL;
 }
 
-/* The same of a whole answer with so many parts; of its calls' input, which are values, the text. */
+/* The same of a whole answer with so many parts; of its calls' input, which are values, the
+ * text. */
 static void read_whole(const char *body, size_t count) {
     const struct tree *root = parse(bytes_of(body));
     const struct tree *content = tree_member(root, "content");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what the model is told of a client's tools and the names by which it knows them, that
- * nothing of them is left out in silence, and that what is wrong is found where the client wrote it.
+ * nothing of them is left out in silence, and that what is wrong is found where the client wrote
+ * it.
  */
 #include "serving/gateway/dialects/responses_tools.h"
 

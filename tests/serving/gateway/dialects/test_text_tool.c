@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what the model is told of a tool that takes one text: a function of the argument "input",
- * and its grammar, in either shape that clients write.
+ * Protects what the model is told of a tool that takes one text: a function of the argument
+ * "input", and its grammar, in either shape that clients write.
  */
 #include "serving/gateway/dialects/text_tool.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects that a built DFA accepts the texts that were added, that all its states are live, and that no
- * two of them are equal; and that work has an end where it is told to.
+ * Protects that a built DFA accepts the texts that were added, that all its states are live, and
+ * that no two of them are equal; and that work has an end where it is told to.
  */
 #include "automata.h"
 

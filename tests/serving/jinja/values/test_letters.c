@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects case and kinds of characters: title case, the final sigma, what grows when it changes. */
+ * Protects case and kinds of characters: title case, the final sigma, what grows when it
+ * changes. */
 #include "../agreement.h"
 
 /* clang-format off */

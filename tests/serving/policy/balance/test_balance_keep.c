@@ -114,8 +114,8 @@ TEST(names_do_not_matter) {
     free(world.memory);
 }
 
-/* Nor do those of nodes, and of the ranks in each, where groups must stay on nodes. One replica that
- * lies where it must not makes a repair impossible, and is all that moves. */
+/* Nor do those of nodes, and of the ranks in each, where groups must stay on nodes. One replica
+ * that lies where it must not makes a repair impossible, and is all that moves. */
 TEST(names_of_nodes_do_not_matter) {
     struct world world;
     uint16_t turned[SLOTS_MAX];

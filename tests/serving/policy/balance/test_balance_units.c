@@ -160,7 +160,8 @@ TEST(a_prompt_goes_where_it_waits_least) {
     assert_choice(balance_units(&own, units, 3), 2, UNITS_BOUND_SOONEST);
 }
 
-/* Where a unit that also answers may be chosen, or none that only computes serves, memory counts. */
+/* Where a unit that also answers may be chosen, or none that only computes serves, memory
+ * counts. */
 TEST(where_answers_stay_the_share_counts) {
     struct balance_unit units[2] = {computes(1, 9e8, 1e9), computes(5, 0, 0)};
     struct balance_units_need own = need;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the plan of moves: exactly the slots that differ change, each from a slot that holds the
- * expert, of the same rank if there is one, else of the one that gives least, a rank of the same node
- * before all others; emptied slots take nothing from anybody.
+ * expert, of the same rank if there is one, else of the one that gives least, a rank of the same
+ * node before all others; emptied slots take nothing from anybody.
  */
 
 #include "base/random.h"

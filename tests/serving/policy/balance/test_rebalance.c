@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the decision to move experts: a new map is whole, no worse, and says its moves rightly;
  * masked ranks end up empty and the others cover, if they can, with as many redundant experts as
- * the refusal says; over nodes, each layer takes the cheapest way by the prices that are given, groups
- * stay whole on nodes where the link is dear, experts that move pay for the link that they take, and
- * where answers are made nodes do not matter; and a new map needs its gain twice, some knowledge, and
- * a rest.
+ * the refusal says; over nodes, each layer takes the cheapest way by the prices that are given,
+ * groups stay whole on nodes where the link is dear, experts that move pay for the link that they
+ * take, and where answers are made nodes do not matter; and a new map needs its gain twice, some
+ * knowledge, and a rest.
  */
 
 #include "base/random.h"
@@ -286,7 +286,8 @@ TEST(rows_that_nobody_passes_on_are_priced_rank_by_rank) {
     assert_true(by_rank.copies_before > by_node.copies_before);
 }
 
-/* One rank of a node goes: the rest has no nodes of one size. A whole node goes: the others have. */
+/* One rank of a node goes: the rest has no nodes of one size. A whole node goes: the others
+ * have. */
 TEST(masked_ranks_leave_nodes_or_none) {
     static const bool one[RANKS] = {[2] = true};
     static const bool pairs[RANKS] = {[0] = true, [2] = true, [4] = true, [6] = true};
