@@ -11,7 +11,7 @@ import { messagesOf, newestLeaf, pathTo, siblingsOf, titleOf } from './tree.js';
 import { AnswerView, QuestionView } from './turns.js';
 
 const log = byId('log'), scroller = byId('scroll'), welcome = byId('welcome');
-const saveMs = 1000, waitMs = 1000;
+const saveMs = 500, waitMs = 1000;
 
 const tinyExamples = [
   'What is 4728 + 915?', 'How many r in strawberry?', 'what is an otter',
@@ -53,8 +53,11 @@ function addTurn(chat, fields, text) {
     chat.id = newId();
     chat.record = { id: chat.id, title: titleOf(text), created: now };
     saveRecord(chat, { ...chat.record });
-    if (chat === shown) history.replaceState(null, '', `#${chat.id}`);
     remember('draft new', null, true);
+    if (chat === shown) {
+      history.replaceState(null, '', `#${chat.id}`);
+      composer.nameDraft(chat.id);
+    }
   }
   if (chat.gone) { // deleted in another tab: what is written here makes it new
     saveRecord(chat, {});
@@ -208,7 +211,7 @@ async function write(chat, turn, mode) {
   chat.run = null;
   if (turn.thought && turn.thoughtMs === undefined) view.endThinking();
   view.setBusy(false);
-  save();
+  await save(); // an answer that looks finished survives a reload
   if (chat !== shown) return;
   show();
   byId('announcer').textContent = turn.state === 'failed' ? '' : turn.text;
@@ -244,6 +247,10 @@ function regenerate(turn) {
 
 function ask(text, parent = shown.leaf) {
   if (shown.run || !text.trim()) return;
+  if (elsewhere.has(parent)) {
+    notice('elsewhere', 'Another tab still writes this answer. Ask when it has ended.');
+    return;
+  }
   try { settings.requestParams(); } catch (error) {
     notice('settings', error.message, { alert: true });
     return;
@@ -265,8 +272,8 @@ function display(chat) {
   list.refresh();
 }
 
-async function load(id) {
-  if (live.has(id)) return live.get(id);
+// A conversation as it is stored; null: it is not.
+async function read(id) {
   const record = (await store.conversations()).find((one) => one.id === id);
   if (!record) return null;
   const turns = new Map((await store.turns(id)).map((turn) => [turn.id, turn]));
@@ -275,7 +282,7 @@ async function load(id) {
 }
 
 async function open(id, remembers = true) {
-  const chat = await load(id);
+  const chat = live.get(id) ?? await read(id);
   if (!chat) {
     if (id) notice('gone', 'This conversation is not in this browser.');
     newChat();
@@ -294,26 +301,28 @@ function newChat() {
   composer.focus();
 }
 
-// Another tab has changed something: its turns are taken over, and ours stay.
+// Another tab has changed something: its turns are taken over, and ours stay. The page follows it to a new leaf, unless
+// its reader writes something here.
 async function takeOver({ ids }) {
   list.refresh();
   const chat = shown;
-  if (!chat.id || !ids.some((id) => id === chat.id || chat.turns.has(id))) return;
-  const found = await load(chat.id);
+  if (!chat.id || !ids.some((id) => id === chat.id || !chat.turns.has(id) || chat.run?.turn.id !== id)) return;
+  const found = await read(chat.id);
   if (chat !== shown) return;
-  if (!found || live.has(chat.id)) {
-    chat.gone = !found;
-    if (chat.gone) notice('gone', 'This conversation was deleted in another tab. What you write here brings it back.');
+  chat.gone = !found;
+  if (!found) {
+    notice('gone', 'This conversation was deleted in another tab. What you write here brings it back.');
     return;
   }
-  chat.gone = false;
+  closeNotice('gone');
   for (const [id, turn] of found.turns) {
     if (turn.state !== 'writing') elsewhere.delete(id);
+    if (chat.run?.turn.id === id) continue;
     if (chat.turns.has(id)) Object.assign(chat.turns.get(id), turn);
     else chat.turns.set(id, turn);
   }
   chat.record = found.record;
-  chat.leaf = newestLeaf(chat.turns, chat.leaf);
+  if (!chat.run && !composer.text().trim()) chat.leaf = newestLeaf(chat.turns, chat.leaf);
   show();
 }
 

@@ -51,9 +51,12 @@ export const text = () => question.value;
 
 export const focus = () => question.focus();
 
+// What is written from now on is another conversation's draft.
+export function nameDraft(id) { draftName = `draft ${id}`; }
+
 // The draft of another conversation.
 export function openDraft(id) {
-  draftName = `draft ${id}`;
+  nameDraft(id);
   question.value = remembered(draftName, '', true);
   fit();
   count();

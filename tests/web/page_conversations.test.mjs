@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects what the chat page keeps: conversations survive a reload, with their branches; two tabs lose nothing of each
+// other's; what the browser cannot store stays in the page.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { Tab, launch } from './lib/tab.mjs';
+import { Puppet, repeat, say } from './lib/puppet.mjs';
+
+let server, browser, tab, folder;
+
+before(async () => {
+  server = await Puppet.start();
+  browser = await launch();
+  folder = mkdtempSync(join(tmpdir(), 'fathom-'));
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+beforeEach(async () => { tab = await Tab.open(browser, server.url); });
+afterEach(async () => { await tab.close(); });
+
+const texts = (locator) => locator.allTextContents();
+
+// The page has what `holds` says; a list is drawn a moment later.
+async function until(read, expected) {
+  let found;
+  for (const end = Date.now() + 60000; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
+    found = await read();
+    if (JSON.stringify(found) === JSON.stringify(expected)) return;
+  }
+  assert.deepEqual(found, expected);
+}
+
+async function reload(which = tab) {
+  await which.page.reload();
+  await which.ready();
+}
+
+// Resolves with the messages of the request that `act` makes.
+async function asked(act) {
+  const [request] = await Promise.all([tab.page.waitForRequest((one) => one.url().endsWith('/chat/completions')), act()]);
+  return request.postDataJSON().messages.map(({ role, content }) => `${role}: ${content}`);
+}
+
+async function saved(button) {
+  if (!await tab.button(button).isVisible()) await tab.page.getByText('Export and import').click();
+  const [download] = await Promise.all([tab.page.waitForEvent('download'), tab.button(button).click()]);
+  const path = join(folder, download.suggestedFilename());
+  await download.saveAs(path);
+  return path;
+}
+
+// The texts of the stored answers.
+const stored = () => tab.page.evaluate(() => new Promise((resolve) => {
+  indexedDB.open('fathom-conversations').onsuccess = ({ target: { result } }) => {
+    result.transaction('turns').objectStore('turns').getAll().onsuccess = (event) => {
+      result.close();
+      resolve(event.target.result.filter(({ role }) => role === 'assistant').map(({ text }) => text));
+    };
+  };
+}));
+
+const take = (...files) => tab.page.locator('#import-file').setInputFiles(files);
+
+test('a conversation survives a reload, and is found in the list', async () => {
+  await tab.ask(say('one'));
+  await tab.finished(0);
+  await tab.ask(say('two'));
+  await tab.finished(1);
+  await reload();
+  assert.deepEqual(await texts(tab.questions()), [say('one'), say('two')]);
+  assert.deepEqual(await texts(tab.page.locator('.answer')), ['one', 'two']);
+  assert.match(await tab.answers().nth(1).locator('.facts').textContent(), /\d+ in, \d+ out/);
+  await tab.button('New chat').click();
+  assert.equal(await tab.questions().count(), 0);
+  await tab.ask(say('three'));
+  await tab.finished(0);
+  await until(() => texts(tab.items()), [say('three'), say('one')]); // the latest first
+  await tab.items().nth(1).click();
+  await tab.finished(1);
+  assert.deepEqual(await asked(() => tab.ask('four')),
+    [`user: ${say('one')}`, 'assistant: one', `user: ${say('two')}`, 'assistant: two', 'user: four']);
+  assert.deepEqual(tab.complaints, []);
+});
+
+test('conversations are searched in their answers, renamed, and deleted with a way back', async () => {
+  await tab.ask(say('about otters'));
+  await tab.finished(0);
+  await tab.button('New chat').click();
+  await tab.ask(say('about foxes'));
+  await tab.finished(0);
+  const search = tab.page.getByLabel('Search conversations');
+  await search.fill('OTTERS');
+  await until(() => texts(tab.items()), [say('about otters')]);
+  await search.fill('whales');
+  await tab.page.getByText('No conversation has these words.').waitFor();
+  await search.fill('');
+  await tab.page.locator('#conversations li').nth(1).getByRole('button', { name: 'Rename' }).click();
+  await tab.page.getByLabel('New title').fill('Of otters');
+  await tab.page.keyboard.press('Enter');
+  await until(() => texts(tab.items()), [say('about foxes'), 'Of otters']);
+  await tab.picture('list');
+  const gone = async () => {
+    await tab.button('Delete Of otters').click();
+    await until(() => texts(tab.items()), [say('about foxes')]);
+  };
+  await gone();
+  await tab.picture('deleted');
+  await tab.button('Undo').click();
+  await until(() => texts(tab.items()), [say('about foxes'), 'Of otters']);
+  await reload();
+  await until(() => texts(tab.items()), [say('about foxes'), 'Of otters']);
+  await gone();
+  await tab.button('Close this line').click(); // for good
+  await until(stored, ['about foxes']);
+});
+
+test('an edited question and a regenerated answer keep the former branches', async () => {
+  await tab.ask(say('first'));
+  await tab.finished(0);
+  await tab.answers().nth(0).getByRole('button', { name: 'Regenerate' }).click();
+  await tab.answers().getByText('2/2').waitFor();
+  await tab.finished(0);
+  await tab.ask('after the second');
+  await tab.finished(1);
+  await tab.button('Former branch').click();
+  assert.equal(await tab.answers().count(), 1);
+  await tab.button('Next branch').click();
+  assert.equal(await tab.answers().count(), 2);
+  await tab.page.locator('.mine').nth(0).getByRole('button', { name: 'Edit' }).click();
+  await tab.page.getByLabel('Edit your question').fill(say('edited'));
+  const messages = await asked(() => tab.page.locator('.edit .primary').click());
+  assert.deepEqual(messages, [`user: ${say('edited')}`]);
+  await tab.finished(0);
+  assert.equal(await tab.answer().textContent(), 'edited');
+  await tab.picture('branches');
+  await reload();
+  assert.equal(await tab.answer().textContent(), 'edited');
+  await tab.page.locator('.mine').getByRole('button', { name: 'Former branch' }).click();
+  assert.deepEqual(await texts(tab.questions()), [say('first'), 'after the second']);
+  await reload(); // the branch that was shown
+  assert.deepEqual(await texts(tab.questions()), [say('first'), 'after the second']);
+});
+
+test('JSON takes everything to another browser, once', async () => {
+  await tab.ask(say('kept'));
+  await tab.finished(0);
+  await tab.answers().nth(0).getByRole('button', { name: 'Regenerate' }).click();
+  await tab.answers().getByText('2/2').waitFor();
+  await tab.finished(0);
+  await tab.button('New chat').click();
+  await tab.ask(say('another'));
+  await tab.finished(0);
+  const file = await saved('All as JSON');
+  await tab.close();
+  tab = await Tab.open(browser, server.url);
+  await take(file);
+  await tab.page.getByText('2 conversations imported.').waitFor();
+  await until(() => texts(tab.items()), [say('another'), say('kept')]);
+  await tab.items().nth(1).click();
+  await tab.answers().getByText('2/2').waitFor();
+  await take(file);
+  await tab.page.getByText('All of these conversations were here already.').waitFor();
+  assert.equal(await tab.items().count(), 2);
+  const again = await saved('All as JSON');
+  assert.deepEqual(JSON.parse(readFileSync(again, 'utf8')), JSON.parse(readFileSync(file, 'utf8')));
+});
+
+test('Markdown has the shown path, and comes back as it was', async () => {
+  const text = 'a\n\n\\<!-- turn: x -->\n<!-- turn: question -->\n## Answer\n';
+  await tab.ask(`${text}${say('line\n\n<!-- turn: answer -->')}`);
+  await tab.finished(0);
+  await tab.ask(say('end'));
+  await tab.finished(1);
+  const question = await texts(tab.questions());
+  const file = await saved('This conversation as Markdown');
+  assert.match(readFileSync(file, 'utf8'), /^# a\n\n<!-- turn: question -->\n## Question\n\na\n/);
+  await take(file);
+  await tab.page.getByText('1 conversation imported.').waitFor();
+  assert.deepEqual(await texts(tab.questions()), question);
+  const again = await saved('This conversation as Markdown');
+  assert.equal(readFileSync(again, 'utf8'), readFileSync(file, 'utf8'));
+});
+
+test('a file of something else is refused in words', async () => {
+  const file = (name, content) => {
+    writeFileSync(join(folder, name), content);
+    return take(join(folder, name));
+  };
+  await file('shopping.md', '# milk\n');
+  await tab.page.getByText('shopping.md is neither JSON nor Markdown that this page exported.').waitFor();
+  await file('other.json', '{"a": 1}');
+  await tab.page.getByText('its "format" must be "fathom-conversations"').waitFor();
+  await file('bad.json', JSON.stringify({ format: 'fathom-conversations', version: 1, conversations: [],
+    turns: [{ id: 'a', conversation: 'b', parent: null, role: 'user', text: 'x', at: 1 }] }));
+  await tab.page.getByText('bad.json has a record that is not valid').waitFor();
+  assert.equal(await tab.items().count(), 0);
+});
+
+test('an answer is copied', async () => {
+  await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await tab.ask(say('**bold** words'));
+  await tab.finished(0);
+  await tab.answers().nth(0).locator('.actions').getByRole('button', { name: 'Copy' }).click();
+  await tab.answers().nth(0).getByText('Copied').waitFor();
+  assert.equal(await tab.page.evaluate(() => navigator.clipboard.readText()), '**bold** words');
+});
+
+test('an answer that was cut goes on behind its words', async () => {
+  await tab.set('#max_tokens', '4');
+  await tab.ask(repeat('on and '));
+  await tab.page.getByText('cut at the length limit').waitFor();
+  const before = await tab.answer().textContent();
+  const messages = await asked(() => tab.button('Continue').click());
+  assert.match(messages.at(-1), /^assistant: on and/);
+  await tab.page.waitForFunction((length) => document.querySelector('.answer').textContent.length > length, before.length);
+  await tab.finished(0);
+  assert.ok((await tab.answer().textContent()).startsWith(before.trim()));
+  assert.equal(await tab.answers().count(), 1);
+});
+
+test('a draft survives a reload, one for each conversation', async () => {
+  await tab.box().fill('half a tho');
+  await reload();
+  assert.equal(await tab.box().inputValue(), 'half a tho');
+  await tab.ask(say('x'));
+  await tab.finished(0);
+  await tab.box().fill('more of it');
+  await tab.button('New chat').click();
+  assert.equal(await tab.box().inputValue(), '');
+  await tab.items().nth(0).click();
+  await until(() => tab.box().inputValue(), 'more of it');
+});
+
+test('two tabs write into one conversation, and nothing is lost', async () => {
+  await tab.ask(say('root'));
+  await tab.finished(0);
+  const other = await Tab.in(tab.page.context(), server.url);
+  await other.items().nth(0).click();
+  await other.finished(0);
+  const both = [[tab, 'from one'], [other, 'from two']];
+  for (const [one, text] of both) await one.box().fill(say(text));
+  await Promise.all(both.map(([one]) => one.button('Send').click()));
+  await Promise.all(both.map(([one]) => one.finished(1)));
+  await other.page.locator('#conversations li').nth(0).getByRole('button', { name: 'Rename' }).click();
+  await other.page.getByLabel('New title').fill('Shared');
+  await other.page.keyboard.press('Enter');
+  await until(() => texts(tab.items()), ['Shared']); // without a reload
+  await reload();
+  assert.equal(await tab.questions().count(), 2);
+  const last = await tab.questions().nth(1).textContent();
+  await tab.page.locator('.mine').nth(1).getByText('/2').waitFor(); // the other one is a branch
+  await tab.page.locator('.mine').nth(1).locator('.branches button:enabled').click();
+  assert.deepEqual([last, await tab.questions().nth(1).textContent()].sort(), [say('from one'), say('from two')]);
+  // A conversation that is deleted elsewhere stays on the page, and is stored again by the next question.
+  await tab.button('Delete Shared').click();
+  await other.page.getByText('was deleted in another tab').waitFor();
+  await other.ask(say('back'));
+  await other.finished(2);
+  await until(() => texts(tab.items()), ['Shared']);
+  assert.deepEqual([...tab.complaints, ...other.complaints], []);
+});
+
+test('an answer is seen in another tab while it comes', async () => {
+  await tab.ask(repeat('on and '));
+  await tab.answer().getByText('on and').waitFor();
+  const other = await Tab.in(tab.page.context(), server.url);
+  await other.items().nth(0).click();
+  await other.page.locator('article.busy').waitFor();
+  await tab.button('Stop the answer').click();
+  await other.page.getByText('stopped').waitFor();
+  assert.equal(await other.answer().textContent(), await tab.answer().textContent());
+});
+
+test('an answer goes on while another conversation is open', async () => {
+  await tab.ask(repeat('on and '));
+  await tab.answer().getByText('on and').waitFor();
+  await tab.button('New chat').click();
+  await tab.ask(say('meanwhile'));
+  await tab.finished(0);
+  await tab.items().nth(1).click();
+  await tab.button('Stop the answer').click();
+  await tab.page.getByText('stopped').waitFor();
+  assert.match(await tab.answer().textContent(), /^on and/);
+});
+
+test('a reload in the middle of an answer keeps what came', async () => {
+  await tab.ask(repeat('on and '));
+  await until(async () => (await stored())[0].startsWith('on and'), true);
+  await reload();
+  await tab.page.getByText('This answer was not finished').waitFor();
+  assert.match(await tab.answer().textContent(), /^on and/);
+  await tab.picture('unfinished');
+  const before = await tab.answer().textContent();
+  await tab.button('Continue').click();
+  await tab.page.waitForFunction((length) => document.querySelector('.answer').textContent.length > length, before.length);
+  await tab.button('Stop the answer').click();
+  await tab.page.getByText('stopped').waitFor();
+});
+
+test('where the storage is full the page says so, and loses nothing', async () => {
+  await tab.close();
+  tab = await Tab.open(browser, server.url, {}, () => {
+    const put = IDBObjectStore.prototype.put;
+    IDBObjectStore.prototype.put = function (...values) {
+      if (globalThis.isFull) throw new DOMException('full', 'QuotaExceededError');
+      return put.apply(this, values);
+    };
+  });
+  await tab.page.evaluate(() => { globalThis.isFull = true; });
+  await tab.ask(say('not stored'));
+  await tab.finished(0);
+  await tab.page.getByText('The browser cannot store this conversation (QuotaExceededError)').waitFor();
+  await tab.picture('full');
+  await until(() => texts(tab.items()), [say('not stored')]);
+  const [download] = await Promise.all([tab.page.waitForEvent('download'), tab.button('Export').click()]);
+  const path = join(folder, 'full.json');
+  await download.saveAs(path);
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).turns.length, 2);
+  await tab.page.evaluate(() => { globalThis.isFull = false; });
+  await tab.ask(say('stored'));
+  await tab.finished(1);
+  await tab.page.getByText('The browser cannot store').waitFor({ state: 'detached' });
+  await reload();
+  assert.deepEqual(await texts(tab.page.locator('.answer')), ['not stored', 'stored']);
+});
