@@ -44,10 +44,68 @@ const char *options_nearest(const struct option_table *table, struct bytes name)
     return nearest.name;
 }
 
+/* Options of vLLM, SGLang, llama.cpp and Ollama, without dashes. A row is for tables that have the
+ * option `ours`. `words` replace its name where the name alone does not help.
+ * docs/coming-from.md has the whole list. */
+static const struct foreign_option {
+    const char *theirs, *ours, *words;
+} foreign_options[] = {
+    {"m", "model", "it is --model DIRECTORY"},
+    {"model-path", "model", NULL},
+    {"a", "served-name", NULL},
+    {"alias", "served-name", NULL},
+    {"served-model-name", "served-name", NULL},
+    {"c", "max-context", NULL},
+    {"ctx-size", "max-context", NULL},
+    {"max-model-len", "max-context", NULL},
+    {"context-length", "max-context", NULL},
+    {"np", "max-batch-rows", NULL},
+    {"parallel", "max-batch-rows", NULL},
+    {"max-num-seqs", "max-batch-rows", NULL},
+    {"max-running-requests", "max-batch-rows", NULL},
+    {"max-num-batched-tokens", "max-batch-tokens", NULL},
+    {"gpu-memory-utilization", "kv-memory", "it is --kv-memory, a size such as 8GiB"},
+    {"mem-fraction-static", "kv-memory", "it is --kv-memory, a size such as 8GiB"},
+    {"tp", "ranks", NULL},
+    {"tp-size", "ranks", NULL},
+    {"tensor-parallel-size", "ranks", NULL},
+    {"t", "threads", NULL},
+    {"api-key", "database", "`fathom account create` makes keys, for --database"},
+    {"tool-call-parser", "tools-template", "calls are found by the chat template: leave it out"},
+    {"reasoning-parser", "tools-template", "thoughts are found by the chat template: leave it out"},
+    {"quantization", "model", "weights are used as the checkpoint has them: leave it out"},
+    {"dtype", "model", "weights are used as the checkpoint has them: leave it out"},
+    {"n", "max-new", NULL},
+    {"n-predict", "max-new", NULL},
+    {"max-tokens", "max-new", NULL},
+    {"temp", "temperature", NULL},
+    {"p", "max-new", "the prompt is an argument without an option"},
+    {"prompt", "max-new", "the prompt is an argument without an option"},
+};
+
+static const struct foreign_option *find_foreign(const struct option_table *table,
+                                                 struct bytes name) {
+    for (size_t i = 0; i < ARRAY_COUNT(foreign_options); i++)
+        if (bytes_equal(bytes_of(foreign_options[i].theirs), name) &&
+            options_find_option(table, bytes_of(foreign_options[i].ours)))
+            return &foreign_options[i];
+    return NULL;
+}
+
+/* `dashes` are those that stand before the name. */
+static enum status refuse_foreign(const struct foreign_option *foreign, const char *dashes,
+                                  struct error *error) {
+    return error_set(error, STATUS_INVALID, "unknown option '%s%s'; in Fathom %s%s", dashes,
+                     foreign->theirs, foreign->words ? "" : "it is --",
+                     foreign->words ? foreign->words : foreign->ours);
+}
+
 static enum status unknown_option(const struct option_table *table, struct bytes name,
                                   struct error *error) {
+    const struct foreign_option *foreign = find_foreign(table, name);
     const char *nearest = options_nearest(table, name);
     int shown = (int)(name.count < 80 ? name.count : 80);
+    if (foreign) return refuse_foreign(foreign, "--", error);
     if (nearest)
         return error_set(error, STATUS_INVALID, "unknown option '--%.*s'; did you mean --%s?",
                          shown, name.data, nearest);
@@ -428,6 +486,18 @@ static enum status refuse_argument(const struct option_table *table, const char 
         has_model ? "a model is given with --model; " : "", table->command, table->arguments);
 }
 
+/* A word that begins with one dash. */
+static enum status refuse_dash(const struct option_table *table, const char *word,
+                               struct error *error) {
+    struct bytes name = {word + 1, strcspn(word + 1, "=")};
+    const struct foreign_option *foreign = find_foreign(table, name);
+    if (foreign) return refuse_foreign(foreign, "-", error);
+    return error_set(error, STATUS_INVALID,
+                     "unknown option '%.80s'; options begin with two dashes; put an argument that "
+                     "begins with a dash after '--'",
+                     word);
+}
+
 static enum status parse_words(const struct option_table *table, int argc, char **argv,
                                void *values, struct option_result *result, struct error *error) {
     enum status status = STATUS_OK;
@@ -444,10 +514,7 @@ static enum status parse_words(const struct option_table *table, int argc, char 
             if (status == STATUS_OK)
                 status = options_set_option(table, flag.option, flag.value, &given, values, error);
         } else if (!flags_over && is_flag(word)) {
-            status = error_set(error, STATUS_INVALID,
-                               "unknown option '%.80s'; options begin with two dashes; put an "
-                               "argument that begins with a dash after '--'",
-                               word);
+            status = refuse_dash(table, word, error);
         } else if (result->positional_count == table->positional_max) {
             status = refuse_argument(table, word, error);
         } else {

@@ -109,6 +109,11 @@ int main(int argc, char **argv) {
     }
     static char version[] = "version";
     if (!strcmp(argv[1], "--version")) argv[1] = version;
+    if (!strcmp(argv[1], "completion")) {
+        fprintf(stderr, "fathom: unknown command 'completion'; `fathom help --completion bash` "
+                        "prints a shell's completion (also zsh, fish)\n");
+        return EXIT_CODE_USAGE;
+    }
     struct nearest nearest = nearest_begin(bytes_of(argv[1]));
     nearest_try(&nearest, "help");
     return command_dispatch("fathom", "command", programs, &nearest, argc, argv);

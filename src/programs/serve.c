@@ -56,8 +56,8 @@ const struct option_table serve_options = {
     .command = "serve",
     .arguments = "",
     .description =
-        "Serves a model: chats and text completions in OpenAI's form under /v1, "
-        "a chat page at /.\n\n"
+        "Serves a model over the APIs of OpenAI (chats, completions and Responses, under /v1),\n"
+        "Anthropic (/v1/messages), DeepSeek and Ollama (/api); a chat page at /.\n\n"
         "examples:\n"
         "  fathom serve                             the embedded model, on port 8000\n"
         "  fathom serve --model DIR --kv-dir CACHE  another one, with a KV storage on disk",

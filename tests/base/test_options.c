@@ -153,6 +153,20 @@ TEST(unknown_names_are_fatal_and_named) {
     free(long_name);
 }
 
+/* Without these rows `--max-tokens` leads to an option that is only spelled alike. */
+TEST(options_of_other_servers_lead_to_ours) {
+    refuses(PARSE("-m", "d"), "unknown option '-m'; in Fathom it is --model DIRECTORY");
+    refuses(PARSE("--model-path=d"), "unknown option '--model-path'; in Fathom it is --model");
+    refuses(PARSE("--temp", "1"), "unknown option '--temp'; in Fathom it is --temperature");
+    refuses(PARSE("--gpu-memory-utilization", ".9"), "it is --kv-memory, a size such as 8GiB");
+    refuses(PARSE("--quantization", "fp8"), "weights are used as the checkpoint has them");
+    /* the table has no such option */
+    refuses(PARSE("-c", "4096"), "put an argument that begins with a dash after '--'");
+    refuses(PARSE("--ctx-size", "4096"), "'--ctx-size'; `fathom sample --help` lists");
+    assert_int_equal(PARSE("--", "-m"), STATUS_OK);
+    assert_string_equal(result.positional[0], "-m");
+}
+
 TEST(a_missing_value_is_not_the_next_flag) {
     refuses(PARSE("--model"), "--model needs a value");
     refuses(PARSE("--model", "--json"), "--model needs a value: --model=VALUE");

@@ -200,6 +200,15 @@ def main():
     expect(["hlep"], 2, r"\A\Z", "unknown command 'hlep'; did you mean 'help'")
     expect(["help", "frobnicate"], 2, r"\A\Z", "unknown command 'frobnicate'")
     expect(["generate", "--modle", "x"], 2, r"\A\Z", r"unknown option '--modle'; did you mean --model\?")
+    expect(["completion", "bash"], 2, r"\A\Z", "unknown command 'completion'; `fathom help --completion bash`")
+    expect(["generate", "--max-tokens", "5"], 2, r"\A\Z", "unknown option '--max-tokens'; in Fathom it is --max-new")
+    expect(["generate", "--prompt", "x"], 2, r"\A\Z", "in Fathom the prompt is an argument without an option")
+    expect(["generate", "-n", "5", "x"], 2, r"\A\Z", "unknown option '-n'; in Fathom it is --max-new")
+    for theirs, ours in (("-m", "model"), ("-c", "max-context"), ("-np", "max-batch-rows"), ("--tp", "ranks"), ("--alias", "served-name"),
+                         ("--tensor-parallel-size", "ranks"), ("--gpu-memory-utilization", "kv-memory")):
+        expect(["serve", theirs, "1"], 2, r"\A\Z", "unknown option '%s'; in Fathom it is --%s" % (theirs, ours))
+    expect(["serve", "--api-key", "k"], 2, r"\A\Z", "in Fathom `fathom account create` makes keys")
+    expect(["serve", "--model", "tiny-r1"], 1, r"\A\Z", "tiny-r1: no such folder; leave out --model for the embedded model, or give /")
     expect(["version"], 0, r"\Afathom \d+\.\d+\.\d+\n\Z", r"\A\Z")
     expect(["--version"], 0, r"\Afathom \d", r"\A\Z")
     expect(["version", "surplus"], 2, r"\A\Z", "unexpected argument 'surplus'")
