@@ -132,6 +132,14 @@ def no_question_comes_without_a_terminal(here):
     assert len(here.lines("apt")) == 1
 
 
+def a_mistyped_command_gets_the_similar_one(here):
+    for typed, meant in (("serv", "serve"), ("biuld", "build"), ("twinseeds", "twin-seeds")):
+        code, shown = here.piped(typed)
+        assert code != 0 and "no command named '%s'; did you mean '%s'?" % (typed, meant) in shown, shown
+    code, shown = here.piped("xyzzyfoo")
+    assert code != 0 and shown.endswith("no command named 'xyzzyfoo'\n"), shown
+
+
 def a_machine_without_package_lists_gets_them_first(here):
     here.write("state/no-lists", "")
     code, shown = here.piped("serve")
@@ -175,6 +183,7 @@ machine(yes_skips_the_question_and_is_no_option_of_the_program, "gcc")
 machine(no_question_comes_without_a_terminal, "gcc")
 machine(a_machine_without_package_lists_gets_them_first, "gcc")
 machine(no_question_comes_when_nothing_is_missing)
+machine(a_mistyped_command_gets_the_similar_one)
 machine(packages_of_several_groups_are_one_question, "gcc", "dpkg-dev", "mmdebstrap")
 machine(downloads_into_this_folder_are_named_before_the_same_question, "patch")
-print("eight cases passed")
+print("nine cases passed")
