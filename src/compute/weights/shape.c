@@ -373,6 +373,11 @@ static void read_quantization(struct shape_reader *config, struct shape *shape) 
     reader.object = member(config, "quantization_config");
     reader.prefix = "quantization_config.";
     if (!reader.object) return;
+    const struct tree *method = member(&reader, "quant_method");
+    struct bytes name;
+    if (tree_get_string(method, &name) && !bytes_equal(name, bytes_of(methods[0])))
+        refuse(&reader, STATUS_UNSUPPORTED, "quant_method", method,
+               "fp8, or no quantization (docs/models.md)");
     shape_read_choice(&reader, "quant_method", methods, REQUIRED);
     shape_read_choice(&reader, "fmt", formats, 0);
     shape_read_choice(&reader, "activation_scheme", schemes, 0);

@@ -263,7 +263,8 @@ static const struct rejection rejections[] = {
     {"eos_token_id", "40", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"eos_token_id", "[1, 40]", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"quantization_config", "{\"quant_method\": \"gptq\"}", STATUS_UNSUPPORTED,
-     "dir/config.json: quantization_config.quant_method: expected fp8, found 'gptq'"},
+     "dir/config.json: quantization_config.quant_method: expected fp8, or no quantization "
+     "(docs/models.md), found 'gptq'"},
     {"quantization_config", "{}", STATUS_UNSUPPORTED, "quant_method: expected fp8, found nothing"},
     {"quantization_config", "{\"quant_method\": \"fp8\"}", STATUS_UNSUPPORTED,
      "weight_block_size: expected [128, 128], found no list of two"},

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_MODEL "tiny-r1"
-
 enum status default_model_find(char *path_out, size_t path_bytes, struct error *error) {
     static const char *const places[] = {"../models", "../share/fathom/models"};
     char directory[PATH_MAX], path[PATH_MAX + 64];

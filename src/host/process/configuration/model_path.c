@@ -24,7 +24,7 @@
 
 /* The facts that the names in a folder give. */
 struct folder {
-    bool config, index, texts; /* texts: a tokenizer's or a template's file */
+    bool config, index, adapter, texts; /* texts: a tokenizer's or a template's file */
     uint32_t entries, safetensors, models;
     char gguf[NAME_MAX + 1], torch[NAME_MAX + 1], pointer[NAME_MAX + 1], page[NAME_MAX + 1];
     char broken[NAME_MAX + 1]; /* a link to a file that is not there */
@@ -107,6 +107,36 @@ static enum status refuse_hub_name(const char *given, const char *name, struct e
         "download %.100s --local-dir %.100s` (or git clone with git lfs), then give the "
         "folder %.100s",
         given, name, last, last);
+}
+
+/* ---- names that are no paths ---- */
+
+/* True for a name of Ollama's library, such as deepseek-r1:8b. */
+static bool is_ollama_name(const char *given) {
+    const char *colon = strchr(given, ':');
+    return colon && colon > given && colon[1] && !strchr(given, '/');
+}
+
+/* Answers a word that was meant as the name of a model. */
+static enum status refuse_name(const char *given, struct error *error) {
+    char embedded[PATH_MAX];
+    if (!given[0])
+        return error_set(error, STATUS_INVALID,
+                         "the model's path is empty: expected the folder of a checkpoint; leave "
+                         "out --model for the embedded model");
+    if (!strcmp(given, DEFAULT_MODEL) &&
+        default_model_find(embedded, sizeof embedded, NULL) == STATUS_OK)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%s: no such folder; leave out --model for the embedded model, or give "
+                         "%.300s",
+                         given, embedded);
+    if (is_ollama_name(given))
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%.120s: no such folder; a name of Ollama's library, from which nothing "
+                         "is loaded here: give the folder of a checkpoint from Hugging Face "
+                         "(docs/models.md)",
+                         given);
+    return STATUS_OK;
 }
 
 /* ---- paths that are not there ---- */
@@ -199,6 +229,7 @@ static void examine_file(const char *path, const char *name, uint64_t bytes,
                          struct folder *folder) {
     folder->config |= strcmp(name, "config.json") == 0;
     folder->index |= strcmp(name, "model.safetensors.index.json") == 0;
+    folder->adapter |= strcmp(name, "adapter_config.json") == 0;
     folder->texts |= strncmp(name, "tokenizer", strlen("tokenizer")) == 0 ||
                      strcmp(name, "chat_template.jinja") == 0;
     folder->safetensors += ends_with(name, ".safetensors");
@@ -339,6 +370,12 @@ static enum status verify_folder(const char *directory, const struct folder *fol
                                  struct error *error) {
     enum status status = refuse_pointers(directory, folder, error);
     if (status) return status;
+    if (folder->adapter && !folder->config)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.250s/adapter_config.json: a LoRA adapter; merge it into its model "
+                         "(PEFT: merge_and_unload, then save_pretrained) and give the folder of "
+                         "the result",
+                         directory);
     return folder->config ? refuse_weights(directory, folder, error)
                           : refuse_without_config(directory, folder, error);
 }
@@ -355,6 +392,8 @@ enum status model_path_find(const char *given, char path_out[static PATH_MAX],
         int failure = errno;
         if (read_hub_address(given, name)) return refuse_hub_name(given, name, error);
         if (is_hub_name(given)) return refuse_hub_name(given, given, error);
+        enum status status = refuse_name(given, error);
+        if (status) return status;
         if (failure == ENOENT || failure == ENOTDIR) return refuse_absent(given, error);
         return error_set(error, STATUS_IO, "%.300s: cannot be read: %s", given, strerror(failure));
     }

@@ -79,6 +79,25 @@ TEST_HERE(a_typo_gets_the_similar_name) {
     refuse("~/DeepSeek-V3", "~ is a shell's");
 }
 
+/* The names that other programs take for a model. */
+TEST_HERE(names_that_are_no_folders_are_explained) {
+    refuse("", "expected the folder of a checkpoint; leave out --model for the embedded model");
+    refuse("deepseek-r1:8b", "a name of Ollama's library");
+    refuse("deepseek-r1", "no such folder; expected the folder of a checkpoint");
+    put("deepseek-r1:8b/config.json", "{}");
+    expect("deepseek-r1:8b", "deepseek-r1:8b");
+}
+
+TEST_HERE(an_adapter_is_merged_first) {
+    put("lora/adapter_config.json", "{}");
+    put("lora/adapter_model.safetensors", "");
+    refuse("lora", "a LoRA adapter; merge it into its model");
+    put("merged/adapter_config.json", "{}");
+    put("merged/config.json", "{}");
+    put("merged/model.safetensors", "");
+    expect("merged", "merged");
+}
+
 TEST_HERE(a_cached_repository_is_its_snapshot) {
     char name[256];
     put("models--o--DeepSeek-V3/snapshots/abc/config.json", "{}");
