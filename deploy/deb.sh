@@ -50,7 +50,8 @@ cp -r "$root"/docs/*.md "$root/docs/performance" "$doc/docs"
 cp "$root/README.md" "$root/SECURITY.md" "$root/CONTRIBUTING.md" "$doc"
 cp "$root/models/tiny-r1/MODEL_CARD.md" "$root/models/tiny-r1/LICENSE" "$doc/models/tiny-r1"
 gzip -9nc "$root/CHANGELOG.md" >"$doc/changelog.gz"
-mv "$doc/LICENSE" "$doc/copyright"
+{ cat "$doc/LICENSE" && printf '\n' && cat "$doc/LICENSES"; } >"$doc/copyright"
+rm "$doc/LICENSE" "$doc/LICENSES"
 find "$doc" -name '*.md' -exec perl -0pi -e 's{\[([^\]]*)\]\((\.\./)*(src|tests|bench|twin|rooms|docs/rooms)[^)]*\)}{$1}g;
     s{\]\(((\.\./)*)CHANGELOG\.md}{](\1changelog.gz}g; s{\]\(((\.\./)*)LICENSE\)}{](\1copyright)}g' {} +
 cp "$root"/deploy/*.yaml "$doc/examples"

@@ -2,7 +2,7 @@
 // How a turn looks: a question that can be edited, and an answer with its thoughts, its calls, how it ended, and what
 // can be done about it.
 import { button, copyText, element, remember, remembered } from './dom.js';
-import { create } from './plain_answer.js';
+import { create } from './answer.js';
 import { isEmpty } from './tree.js';
 
 // What the answer took, by the server's clock: a stream may come to us in one burst.

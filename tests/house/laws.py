@@ -61,7 +61,7 @@ def walk(root, *suffixes, under=""):
     found = []
     for folder, names, files in os.walk(os.path.join(root, under)):
         names[:] = sorted(n for n in names if not n.startswith(("build", ".git", ".deps")) and
-                          n not in ("node_modules", "corpus", "__pycache__"))
+                          n not in ("node_modules", "corpus", "__pycache__", "vendor"))
         for name in sorted(files):
             if name != ".git" and (not suffixes or name.endswith(suffixes)):
                 found.append(os.path.relpath(os.path.join(folder, name), root))
