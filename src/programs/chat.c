@@ -1,41 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom chat: a conversation in the terminal. It runs the model directly, without a unit, as a
- * single user needs no scheduling. On a terminal Ctrl-C stops the answer, and Ctrl-D quits.
+ * fathom chat: a conversation in the terminal, with a model in this process (chat_model.h) or on a
+ * server (chat_remote.h). On a terminal Ctrl-C stops the answer, whose text is kept, and Ctrl-D
+ * quits. From a pipe each line is a question or a command.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/utf8.h"
-#include "command/model_run.h"
-#include "host/process/model_prompt.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "programs/chat_model.h"
+#include "programs/chat_remote.h"
+#include "programs/line_editor.h"
+#include "programs/outside_text.h"
 #include "programs/programs.h"
-#include "programs/sampler.h"
 
-#define CONTEXT_DEFAULT 4096
-#define MESSAGES_MAX 1024
-
-struct chat_values {
-    struct model_run_values run;
-    const char *system;
-    const char *content_specials, *chat_template;
-    double temperature, top_p;
-    struct sampler_values sampler;
-    uint64_t max_context, seed, top_k;
-};
+#define FILE_BYTES_MAX ((size_t)16 << 20) /* of /file */
+#define PATH_BYTES 4096
 
 #define AT(field) .offset = offsetof(struct chat_values, field)
 
 static const struct option chat_rows[] = {
     MODEL_RUN_OPTIONS,
+    {"url", OPTION_TEXT, NULL,
+     "talk to this server, as http://HOST:PORT, in place of a model here; --model is then the "
+     "name of its model (default: the first that it lists), and FATHOM_API_KEY the key",
+     AT(url)},
     {"system", OPTION_TEXT, NULL, "the system message", AT(system)},
     CONTENT_SPECIALS_OPTION(struct chat_values, content_specials),
     CHAT_TEMPLATE_OPTION(struct chat_values, chat_template),
@@ -49,269 +41,202 @@ static const struct option chat_rows[] = {
      .maximum = LIMIT_VOCAB},
     SAMPLER_OPTIONS(struct chat_values),
     {"seed", OPTION_COUNT, NULL, "seed for repeatable answers; 0: a new one each time", AT(seed)},
+    {"max-new", OPTION_COUNT, NULL, "maximum tokens of an answer; 0: all that fit", AT(max_new),
+     .maximum = LIMIT_CONTEXT},
     {"max-context", OPTION_COUNT, NULL,
-     "maximum tokens of the whole conversation; 0: 4096, or the model's maximum if lower",
-     AT(max_context), .maximum = LIMIT_CONTEXT},
+     "maximum tokens of the whole conversation; 0: the model's maximum", AT(max_context),
+     .maximum = LIMIT_CONTEXT},
+    {"history", OPTION_FLAG, "true",
+     "keep the questions of a terminal in ~/.local/state/fathom/chat_history", AT(history)},
 };
 
 const struct option_table chat_options = {
     .command = "chat",
     .arguments = "",
-    .description = "A conversation in the terminal.",
+    .description = "A conversation in the terminal. /help lists its commands.",
     .options = chat_rows,
     .option_count = ARRAY_COUNT(chat_rows),
 };
 
-static const char help_text[] = "  /reset   forget the conversation\n"
-                                "  /help    this text\n"
-                                "  Ctrl-C   stop the answer\n"
-                                "  Ctrl-D   leave\n";
+static const char help_text[] =
+    "  /new             begin a new conversation\n"
+    "  /file PATH       put a file's text in front of the next question\n"
+    "  /set NAME VALUE  change an option such as temperature; /set alone lists them\n"
+    "  /save FILE       write the conversation as JSON\n"
+    "  /load FILE       continue a conversation that /save has written\n"
+    "  /help            this text\n"
+    "  arrows, Ctrl-R   edit the line, earlier questions, search them\n"
+    "  Ctrl-C           stop the answer; what was written is kept\n"
+    "  Ctrl-D           leave\n"
+    "Pasted lines are one question.\n";
+
+/* The options that /set can change. */
+static const char *const settable[] = {"temperature",
+                                       "top-p",
+                                       "top-k",
+                                       "min-p",
+                                       "frequency-penalty",
+                                       "presence-penalty",
+                                       "repetition-penalty",
+                                       "logit-bias",
+                                       "min-tokens",
+                                       "seed",
+                                       "max-new"};
+
+struct growing_text {
+    char *data;
+    size_t count, room;
+};
 
 struct chat {
     struct chat_values values;
-    struct solo *solo;
-    struct model_text text;
-    struct sampler sampler;
-    uint32_t vocab, context_max;
-    float *logits; /* [vocab] */
-    struct model_prompt prompt;
-    struct chat_turn messages[MESSAGES_MAX]; /* each content on the heap, valid UTF-8 */
-    size_t message_count;
-    /* The current answer. */
-    char *answer;
-    size_t answer_bytes, answer_capacity;
-    enum token_stream_part shown;
-    bool has_colour, anything_shown;
+    struct chat_model *model;   /* NULL: the server answers */
+    struct chat_remote *remote; /* NULL: the model answers */
+    struct chat_conversation conversation;
+    struct growing_text answer;   /* the current answer without thoughts */
+    struct growing_text attached; /* files in front of the next question */
+    struct answer_view view;
 };
 
-/* Ctrl-C sets a flag and writes a byte to a pipe. The byte ends a wait for a line even if the
- * signal arrives just before the wait begins, and on any thread. */
-static volatile sig_atomic_t interrupted;
-static int interrupt_pipe[2];
-
-static void on_interrupt(int number) {
-    int saved = errno;
-    interrupted = 1;
-    if (write(interrupt_pipe[1], "", 1) < 0) interrupted = 1; /* a full pipe has a byte */
-    errno = saved;
-}
-
-static enum status chat_no_memory(struct error *error) {
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
-}
-
-/* ---- messages ---- */
-
-static enum status chat_add_message(struct chat *chat, const char *role, struct bytes content,
-                                    struct error *error) {
-    size_t capacity = 3 * content.count + 1, count = 0; /* an invalid byte may become three */
-    char *copy = malloc(capacity);
-    if (!copy) return chat_no_memory(error);
-    if (chat->message_count == MESSAGES_MAX) {
-        free(copy);
-        return error_set(error, STATUS_FULL, "the conversation has %d messages: /reset it",
-                         MESSAGES_MAX);
+static void append_text(struct growing_text *text, struct bytes more) {
+    if (text->count + more.count > text->room) {
+        text->room = 2 * (text->count + more.count);
+        text->data = realloc(text->data, text->room);
+        check(text->data);
     }
-    check(!utf8_repair(content, copy, capacity, &count));
-    chat->messages[chat->message_count++] = (struct chat_turn){role, {copy, count}};
-    return STATUS_OK;
+    if (more.count) memcpy(text->data + text->count, more.data, more.count);
+    text->count += more.count;
 }
 
-static void drop_message(struct chat *chat) {
-    free((void *)(uintptr_t)chat->messages[--chat->message_count].content.data);
-}
+/* ---- questions ---- */
 
-static enum status reset(struct chat *chat, struct error *error) {
-    while (chat->message_count)
-        drop_message(chat);
+static enum status begin_conversation(struct chat *chat, struct error *error) {
+    conversation_clear(&chat->conversation);
+    chat->attached.count = 0;
     if (!chat->values.system) return STATUS_OK;
-    return chat_add_message(chat, "system", bytes_of(chat->values.system), error);
+    return conversation_add(&chat->conversation, "system", bytes_of(chat->values.system), error);
 }
 
-/* ---- writing an answer ---- */
-
-static void set_dim(const struct chat *chat, bool dim) {
-    if (chat->has_colour) fputs(dim ? "\033[2m" : "\033[0m", stdout);
-}
-
-static void chat_show(void *context, enum token_stream_part part, struct bytes text) {
+static void chat_show(void *context, enum answer_part part, struct bytes text) {
     struct chat *chat = context;
-    if (chat->anything_shown && part != chat->shown) fputs("\n\n", stdout);
-    if (!chat->anything_shown || part != chat->shown) set_dim(chat, part == TOKEN_STREAM_REASONING);
-    chat->anything_shown = true;
-    chat->shown = part;
-    fwrite(text.data, 1, text.count, stdout);
-    fflush(stdout);
-    if (part != TOKEN_STREAM_CONTENT) return;
-    size_t bytes = chat->answer_bytes + text.count;
-    if (bytes > chat->answer_capacity) {
-        size_t capacity = 2 * bytes;
-        char *grown = realloc(chat->answer, capacity);
-        check(grown != NULL);
-        chat->answer = grown;
-        chat->answer_capacity = capacity;
-    }
-    memcpy(chat->answer + chat->answer_bytes, text.data, text.count);
-    chat->answer_bytes = bytes;
-}
-
-static enum status encode_conversation(struct chat *chat, struct error *error) {
-    enum status status = model_prompt_turns(&chat->prompt, chat->messages, chat->message_count,
-                                            !strcmp(chat->values.content_specials, "on"), error);
-    if (status == STATUS_TOO_LARGE || (!status && chat->prompt.token_count >= chat->context_max))
-        return error_set(error, STATUS_TOO_LARGE,
-                         "the conversation is longer than %u tokens: /reset it, or start with a "
-                         "larger --max-context",
-                         chat->context_max);
-    return status;
-}
-
-/* Generates and prints an answer, from the prompt's last logits to its end. */
-static enum status write_answer(struct chat *chat, struct token_stream *stream,
-                                uint32_t prompt_tokens, struct error *error) {
-    chat->sampler.sampling.seed++;
-    sampler_begin(&chat->sampler, chat->prompt.tokens, prompt_tokens);
-    for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
-        uint32_t token = sampler_choose(&chat->sampler, chat->logits, NULL);
-        if (sampler_ends(&chat->sampler, token) || interrupted) return STATUS_OK;
-        token_stream_push(stream, token, chat_show, chat);
-        struct solo_row row = {
-            .form = TOKEN_GENERATED, .tokens = &token, .token_count = 1, .logits_count = 1};
-        enum status status = solo_step(chat->solo, &row, 1, chat->logits, NULL, error);
-        if (status) return status;
-    }
-    fprintf(stderr, "\n(the context of %u tokens is full: /reset it)", chat->context_max);
-    return STATUS_OK;
+    answer_view_push(&chat->view, part, text);
+    if (part == ANSWER_TEXT) append_text(&chat->answer, text);
 }
 
 static enum status compute_answer(struct chat *chat, struct error *error) {
-    struct token_stream stream;
-    enum status status = encode_conversation(chat, error);
-    if (status) return status;
-    uint32_t count = (uint32_t)chat->prompt.token_count;
-    solo_reset(chat->solo, 0);
-    chat->answer_bytes = 0;
-    chat->anything_shown = false;
-    token_stream_open(&stream, chat->text.tokenizer, NULL, chat->prompt.stream, NULL);
-    status = solo_prefill(chat->solo, 0, chat->prompt.tokens, count, 0, chat->logits, error);
-    if (!status) status = write_answer(chat, &stream, count, error);
-    token_stream_finish(&stream, chat_show, chat);
-    set_dim(chat, false);
-    if (chat->anything_shown) fputs("\n\n", stdout);
+    struct chat_sink sink = {chat_show, chat};
+    enum chat_end end = CHAT_END_STOP;
+    chat->answer.count = 0;
+    answer_view_begin(&chat->view);
+    enum status status = chat->model ? chat_model_answer(chat->model, &chat->values,
+                                                         &chat->conversation, &sink, &end, error)
+                                     : chat_remote_answer(chat->remote, &chat->values,
+                                                          &chat->conversation, &sink, &end, error);
+    if (answer_view_finish(&chat->view)) fputs("\n\n", stdout);
     fflush(stdout);
+    if (!status && end == CHAT_END_INTERRUPTED) fputs("(stopped)\n", stderr);
+    if (!status && end == CHAT_END_LENGTH)
+        fputs("(cut off at a length: of --max-new, or the context is full; /new begins another)\n",
+              stderr);
     return status;
 }
 
-/* Answers a question. Drops it if it does not fit, so that the conversation can continue. */
+/* Answers a question. Drops it if it cannot be answered, so that the conversation can continue. */
 static enum status chat_answer(struct chat *chat, struct bytes question, struct error *error) {
-    enum status status = chat_add_message(chat, "user", question, error);
+    append_text(&chat->attached, question);
+    struct bytes whole = {chat->attached.data, chat->attached.count};
+    enum status status = conversation_add(&chat->conversation, "user", whole, error);
     bool asked = !status;
+    chat->attached.count = 0;
     if (!status) status = compute_answer(chat, error);
     if (!status)
-        status = chat_add_message(chat, "assistant",
-                                  (struct bytes){chat->answer, chat->answer_bytes}, error);
-    if (status != STATUS_FULL && status != STATUS_TOO_LARGE) return status;
+        status = conversation_add(&chat->conversation, "assistant",
+                                  (struct bytes){chat->answer.data, chat->answer.count}, error);
+    bool continues = status == STATUS_FULL || status == STATUS_TOO_LARGE || chat->remote;
+    if (!status || !continues) return status;
     fprintf(stderr, "%s\n", error->text);
-    if (asked) drop_message(chat);
+    if (asked) conversation_drop_last(&chat->conversation);
     return STATUS_OK;
 }
 
-/* ---- opening ---- */
+/* ---- commands ---- */
 
-static enum status chat_take_room(struct chat *chat, struct error *error) {
-    chat->logits = malloc(chat->vocab * sizeof(float));
-    if (!chat->logits) return chat_no_memory(error);
-    /* the average token is rarely longer */
-    enum status status =
-        model_prompt_open(&chat->prompt, &chat->text, (size_t)chat->context_max * 64, error);
-    return status ? status : sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
+static void show_settings(const struct chat *chat) {
+    for (size_t i = 0; i < ARRAY_COUNT(settable); i++) {
+        char text[OPTION_TEXT_BYTES];
+        const struct option *option = options_find(&chat_options, settable[i]);
+        size_t count = options_format(option, &chat->values, text, sizeof text);
+        printf("  %s\n", count ? text + 2 : settable[i]); /* without the dashes */
+    }
 }
 
-static enum status choose_sampling(struct chat *chat, struct error *error) {
-    const struct chat_values *values = &chat->values;
-    struct sampling *sampling = &chat->sampler.sampling;
-    *sampling = chat->text.sampling;
-    if (values->temperature >= 0) sampling->temperature = (float)values->temperature;
-    if (values->top_p >= 0) sampling->top_p = (float)values->top_p;
-    if (values->top_k) sampling->top_k = (uint32_t)values->top_k;
-    sampling->seed = values->seed;
-    if (values->seed == 0)
-        check(getrandom(&sampling->seed, sizeof sampling->seed, 0) == sizeof sampling->seed);
-    return sampler_apply(&chat->sampler, &values->sampler, chat->text.stop_tokens,
-                         chat->text.stop_token_count, error);
+static enum status set_option(struct chat *chat, char *arguments, struct error *error) {
+    char *value = arguments + strcspn(arguments, " \t");
+    if (*value) *value++ = 0;
+    value += strspn(value, " \t");
+    for (size_t i = 0; i < ARRAY_COUNT(settable); i++) {
+        if (strcmp(arguments, settable[i]) != 0) continue;
+        char *kept = strdup(value); /* lives as long as the process, as a flag's value does */
+        check(kept);
+        return options_set(&chat_options, arguments, kept, &chat->values, error);
+    }
+    return error_set(error, STATUS_INVALID, "no such option; /set alone lists them");
 }
 
-static enum status chat_open(struct chat *chat, struct error *error) {
-    struct solo_options options = {.sequences = 1, .schedule = chat->values.run.schedule};
-    uint64_t wanted = chat->values.max_context ? chat->values.max_context : CONTEXT_DEFAULT;
-    enum status status = model_run_options(&chat->values.run, &options.model, error);
+static enum status attach_file(struct chat *chat, const char *path, struct error *error) {
+    struct bytes text;
+    enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
     if (status) return status;
-    options.model.step_tokens_max = MODEL_RUN_STEP_TOKENS;
-    struct shape shape;
-    status = model_run_shape(options.model.directory, &shape, error);
-    if (status) return status;
-    if (chat->values.max_context > shape.context_max)
-        return error_set(error, STATUS_TOO_LARGE,
-                         "--max-context %" PRIu64 ": the model has at most %u tokens "
-                         "(max_position_embeddings of %.300s/config.json); give that or less",
-                         wanted, shape.context_max, options.model.directory);
-    chat->vocab = shape.vocab;
-    chat->context_max = wanted < shape.context_max ? (uint32_t)wanted : shape.context_max;
-    struct template_choice choice = {.chat_template = chat->values.chat_template};
-    status = model_text_open(options.model.directory, &shape, &choice, &chat->text, error);
-    if (status) return status;
-    if (!chat->text.stop_token_count)
-        fprintf(stderr, "fathom chat: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);
-    if (!chat->text.tokenizer || !chat->text.chat_template.present)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%.300s has no tokenizer.json, or no chat template: `fathom generate "
-                         "--tokens` needs neither",
-                         options.model.directory);
-    options.context_max = chat->context_max;
-    status = model_run_open(&options, &chat->solo, error);
-    if (!status) status = chat_take_room(chat, error);
-    if (!status) status = choose_sampling(chat, error);
-    return status ? status : reset(chat, error);
-}
-
-static void chat_close(struct chat *chat) {
-    while (chat->message_count)
-        drop_message(chat);
-    if (chat->solo) solo_close(chat->solo);
-    model_prompt_close(&chat->prompt);
-    model_text_close(&chat->text);
-    free(chat->logits);
-    sampler_close(&chat->sampler);
-    free(chat->answer);
-}
-
-/* ---- the terminal ---- */
-
-/* Handles Ctrl-C: it ends a wait for a line, or an answer, but not the program. */
-static enum status catch_interrupts(struct error *error) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-    if (pipe2(interrupt_pipe, O_NONBLOCK | O_CLOEXEC) != 0)
-        return error_set(error, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    append_text(&chat->attached, bytes_of(path));
+    append_text(&chat->attached, BYTES_LITERAL(":\n```\n"));
+    append_text(&chat->attached, text);
+    if (text.count && text.data[text.count - 1] != '\n')
+        append_text(&chat->attached, BYTES_LITERAL("\n"));
+    append_text(&chat->attached, BYTES_LITERAL("```\n\n"));
+    fprintf(stderr, "(%zu bytes go with the next question)\n", text.count);
+    free((void *)(uintptr_t)text.data);
     return STATUS_OK;
 }
 
-static void forget_interrupts(void) {
-    char byte[64];
-    while (read(interrupt_pipe[0], byte, sizeof byte) > 0)
-        ;
-    interrupted = 0;
+static enum status run_command(struct chat *chat, const char *name, char *arguments,
+                               struct error *error) {
+    bool needs = !strcmp(name, "/save") || !strcmp(name, "/load") || !strcmp(name, "/file");
+    if (needs && !*arguments)
+        return error_set(error, STATUS_INVALID, "%s needs the path of a file", name);
+    if (!strcmp(name, "/help"))
+        fputs(help_text, stdout);
+    else if (!strcmp(name, "/new") || !strcmp(name, "/reset"))
+        return begin_conversation(chat, error);
+    else if (!strcmp(name, "/save"))
+        return conversation_save(&chat->conversation, arguments, error);
+    else if (!strcmp(name, "/load"))
+        return conversation_load(&chat->conversation, arguments, error);
+    else if (!strcmp(name, "/file"))
+        return attach_file(chat, arguments, error);
+    else if (!strcmp(name, "/set") && *arguments)
+        return set_option(chat, arguments, error);
+    else if (!strcmp(name, "/set"))
+        show_settings(chat);
+    else
+        return error_set(error, STATUS_NOT_FOUND, "no such command; /help lists them");
+    return STATUS_OK;
 }
 
-/* Waits for input. On a terminal a read returns one line, so stdin's buffer has no further line.
- * Returns false after Ctrl-C. */
-static bool wait_for_line(void) {
-    struct pollfd ends[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                             {.fd = interrupt_pipe[0], .events = POLLIN}};
-    while (poll(ends, 2, -1) < 0)
-        check(errno == EINTR);
-    return ends[1].revents == 0;
+/* Runs a command line. An error is printed, and the conversation continues. */
+static void command_line(struct chat *chat, struct bytes text) {
+    struct error error = {""};
+    char *line = strndup(text.data, text.count);
+    check(line);
+    char *arguments = line + strcspn(line, " \t");
+    if (*arguments) *arguments++ = 0;
+    arguments += strspn(arguments, " \t");
+    if (run_command(chat, line, arguments, &error) != STATUS_OK) {
+        char *visible = outside_text_visible(error.text);
+        fprintf(stderr, "%s\n", visible);
+        free(visible);
+    }
+    fflush(stdout);
+    free(line);
 }
 
 static struct bytes chat_trimmed(struct bytes text) {
@@ -322,50 +247,93 @@ static struct bytes chat_trimmed(struct bytes text) {
     return text;
 }
 
-static enum status converse(struct chat *chat, bool terminal, struct error *error) {
+/* Several lines are a question even if they begin with a slash. */
+static enum status handle_line(struct chat *chat, struct bytes line, struct error *error) {
+    struct bytes text = chat_trimmed(line);
+    if (text.count == 0) return STATUS_OK;
+    if (text.data[0] != '/' || memchr(text.data, '\n', text.count))
+        return chat_answer(chat, text, error);
+    command_line(chat, text);
+    return STATUS_OK;
+}
+
+/* ---- the terminal ---- */
+
+/* Finds the history's file and makes its folders; false if there is no home. */
+static bool find_history(char path_out[PATH_BYTES]) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char folder[PATH_BYTES - 16];
+    if (state && *state == '/')
+        format_text(folder, sizeof folder, "%s/fathom", state);
+    else if (home && *home == '/')
+        format_text(folder, sizeof folder, "%s/.local/state/fathom", home);
+    else
+        return false;
+    for (char *slash = strchr(folder + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash) *slash = 0;
+        mkdir(folder, S_IRWXU); /* if it fails, the history's file says so */
+        if (!slash) break;
+        *slash = '/';
+    }
+    format_text(path_out, PATH_BYTES, "%s/chat_history", folder);
+    return true;
+}
+
+static enum status converse_on_terminal(struct chat *chat, struct error *error) {
+    char path[PATH_BYTES];
+    struct line_editor *editor = NULL;
+    struct bytes line;
+    bool kept = chat->values.history && find_history(path);
+    fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
+    enum status status = line_editor_open("> ", kept ? path : NULL, &editor, error);
+    while (!status) {
+        enum line_kind kind = line_editor_read(editor, &line);
+        if (kind == LINE_END) break;
+        if (kind == LINE_READ)
+            status = handle_line(chat, line, error);
+        else
+            fputs("\n(Ctrl-D leaves)\n", stdout);
+        fflush(stdout);
+    }
+    if (!status) fputs("\n", stdout);
+    line_editor_close(editor);
+    return status;
+}
+
+static enum status converse_through_pipe(struct chat *chat, struct error *error) {
     char *line = NULL;
     size_t capacity = 0;
     enum status status = STATUS_OK;
-    while (!status) {
-        if (terminal) {
-            forget_interrupts();
-            fputs("> ", stdout);
-            fflush(stdout);
-            if (!wait_for_line()) {
-                fputs("\n(Ctrl-D leaves)\n", stdout);
-                continue;
-            }
-        }
-        ssize_t count = getline(&line, &capacity, stdin);
-        if (count < 0) break;
-        struct bytes text = chat_trimmed((struct bytes){line, (size_t)count});
-        if (text.count == 0) continue;
-        if (bytes_equal(text, BYTES_LITERAL("/help")))
-            fputs(help_text, stdout);
-        else if (bytes_equal(text, BYTES_LITERAL("/reset")))
-            status = reset(chat, error);
-        else if (text.data[0] == '/')
-            fprintf(stderr, "no such command; /help lists them\n");
-        else
-            status = chat_answer(chat, text, error);
-    }
-    if (terminal) fputs("\n", stdout);
+    for (ssize_t count; !status && (count = getline(&line, &capacity, stdin)) >= 0;)
+        status = handle_line(chat, (struct bytes){line, (size_t)count}, error);
     free(line);
     return status;
+}
+
+static enum status open_chat(struct chat *chat, struct error *error) {
+    answer_view_open(&chat->view);
+    enum status status = chat->values.url ? chat_remote_open(&chat->values, &chat->remote, error)
+                                          : chat_model_open(&chat->values, &chat->model, error);
+    return status ? status : begin_conversation(chat, error);
+}
+
+static void close_chat(struct chat *chat) {
+    conversation_clear(&chat->conversation);
+    chat_model_close(chat->model);
+    chat_remote_close(chat->remote);
+    free(chat->answer.data);
+    free(chat->attached.data);
 }
 
 int program_chat(void *given, const struct option_result *result) {
     static struct chat chat;
     struct error error = {""};
     chat.values = *(const struct chat_values *)given;
-    enum status status = chat_open(&chat, &error);
-    if (!status) {
-        chat.has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-        bool terminal = isatty(STDIN_FILENO);
-        if (terminal) fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
-        if (terminal) status = catch_interrupts(&error);
-        if (!status) status = converse(&chat, terminal, &error);
-    }
-    chat_close(&chat);
+    enum status status = open_chat(&chat, &error);
+    if (!status && isatty(STDIN_FILENO))
+        status = converse_on_terminal(&chat, &error);
+    else if (!status)
+        status = converse_through_pipe(&chat, &error);
+    close_chat(&chat);
     return command_end(status, &error);
 }

@@ -4,7 +4,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "command/rank_job.h"
 #include "programs/generate_text.h"
@@ -55,14 +58,17 @@ static const struct option generate_rows[] = {
      AT(logprobs), .maximum = LIMIT_TOP_LOGPROBS},
     {"ignore-eos", OPTION_FLAG, NULL, "continue after the end-of-sentence token", AT(ignore_eos)},
     {"json", OPTION_FLAG, NULL,
-     "print {\"tokens\":[...]}; for several prompts {\"prompts\":[{\"tokens\":[...]},...]}",
+     "print one JSON object: the answer's tokens, its text and reasoning if the prompt is text, "
+     "the reason of its end, and times; several prompts are in its array \"prompts\"",
      AT(json)},
 };
 
 const struct option_table generate_options = {
     .command = "generate",
     .arguments = "[PROMPT]",
-    .description = "Prints a model's answer to a prompt, or what follows the given tokens.",
+    .description =
+        "Prints a model's answer to a prompt, or what follows the given tokens. Without a "
+        "prompt\nand --tokens, the prompt is read from standard input.",
     .options = generate_rows,
     .option_count = sizeof generate_rows / sizeof generate_rows[0],
     .positional_max = 1,
@@ -73,6 +79,7 @@ struct generate_answer {
     struct token_logprob *logprobs; /* [max_new][1 + --logprobs]; NULL: not requested */
     uint32_t count;
     bool ended;
+    bool cut; /* by --max-new */
     struct sampler sampler;
 };
 
@@ -87,7 +94,8 @@ struct generation {
     float *logits;                   /* [prompts.count][vocab] of one step */
     bool words;                      /* prompt and answer are text; otherwise ids */
     struct generate_text *text;
-    struct answer_ends ends; /* tokens that end an answer */
+    struct answer_ends ends;             /* tokens that end an answer */
+    int64_t begin_ns, prompt_ns, end_ns; /* prompt_ns: all prompts were computed */
 };
 
 /* Prints a token of a single answer at once. Several answers are printed one by one at the end. */
@@ -132,8 +140,9 @@ static void generate_add_token(struct generation *generation, uint32_t index, co
                         answer->logprobs + (size_t)answer->count * (1 + top));
     answer->tokens[answer->count++] = token;
     if (generation->prompts.count == 1) print_token(generation, answer->count - 1, token);
-    answer->ended = (!generation->values.ignore_eos && sampler_ends(&answer->sampler, token)) ||
-                    answer->count == generation->values.max_new;
+    answer->ended = !generation->values.ignore_eos && sampler_ends(&answer->sampler, token);
+    answer->cut = !answer->ended && answer->count == generation->values.max_new;
+    answer->ended |= answer->cut;
 }
 
 /* Forms the next step: first prompts, later one token of every answer. */
@@ -169,6 +178,9 @@ static enum status generate_run_tokens(struct generation *generation, struct err
             generate_add_token(generation, row->sequence, logits);
             logits += generation->shape->vocab;
         }
+        bool prompt = generation->rows[0].form == TOKEN_PROMPT;
+        generation->end_ns = clock_now_ns();
+        if (prompt) generation->prompt_ns = generation->end_ns;
     }
     return STATUS_OK;
 }
@@ -227,6 +239,7 @@ static enum status open_prompts(struct generation *generation, const char *promp
 }
 
 #define LOGPROB_DIGITS 7
+#define TIME_DIGITS 6
 
 /* The member "logprobs" of an answer. */
 static void print_logprobs(struct generation *generation, const struct generate_answer *answer) {
@@ -252,6 +265,29 @@ static void print_logprobs(struct generation *generation, const struct generate_
     json_print_close(print);
 }
 
+/* Why an answer ended: as the API's finish_reason. */
+static void generate_print_end(struct generation *generation,
+                               const struct generate_answer *answer) {
+    json_print_text(&generation->print, "finish_reason", answer->cut ? "length" : "stop");
+}
+
+static void print_times(struct generation *generation) {
+    struct json_print *print = &generation->print;
+    uint64_t prompt_tokens = 0, answer_tokens = 0;
+    for (uint32_t i = 0; i < generation->prompts.count; i++) {
+        prompt_tokens += generation->prompts.list[i].count;
+        answer_tokens += generation->answers[i].count;
+    }
+    json_print_open(print, "times", '{');
+    json_print_count(print, "prompt_tokens", prompt_tokens);
+    json_print_number(print, "prompt_seconds",
+                      (double)(generation->prompt_ns - generation->begin_ns) / 1e9, TIME_DIGITS);
+    json_print_count(print, "answer_tokens", answer_tokens);
+    json_print_number(print, "answer_seconds",
+                      (double)(generation->end_ns - generation->prompt_ns) / 1e9, TIME_DIGITS);
+    json_print_close(print);
+}
+
 static void print_several(struct generation *generation) {
     struct json_print *print = &generation->print;
     for (uint32_t i = 0; i < generation->prompts.count; i++) {
@@ -262,15 +298,18 @@ static void print_several(struct generation *generation) {
             print_token(generation, k, answer->tokens[k]);
         json_print_close(print);
         print_logprobs(generation, answer);
+        generate_print_end(generation, answer);
         json_print_close(print);
         if (i + 1 < generation->prompts.count) json_print_say(print, "\n");
     }
 }
 
-static enum status run(struct generation *generation, const char *prompt, struct error *error) {
-    const struct rank_job_values *job = &generation->values.job;
+/* Opens the model and begins the answers. */
+static enum status generate_begin(struct generation *generation, const char *prompt,
+                                  struct error *error) {
     struct solo_options options;
-    enum status status = rank_job_solo_options(&generation->values.run, job, &options, error);
+    enum status status =
+        rank_job_solo_options(&generation->values.run, &generation->values.job, &options, error);
     if (!status) status = open_prompts(generation, prompt, options.model.directory, error);
     if (!status) status = generate_open_model(generation, &options, error);
     if (!status)
@@ -280,22 +319,61 @@ static enum status run(struct generation *generation, const char *prompt, struct
         fprintf(stderr, "fathom generate: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);
     for (uint32_t i = 0; !status && i < generation->prompts.count; i++)
         status = begin_answer(generation, i, error);
+    return status;
+}
+
+/* Prints what follows the tokens of a single answer. */
+static void finish_answer(struct generation *generation) {
+    struct json_print *print = &generation->print;
+    const struct generate_answer *answer = &generation->answers[0];
+    print_logprobs(generation, answer);
+    if (print->off) return;
+    if (generation->words)
+        generate_text_print_json(generation->text, answer->tokens, answer->count, print);
+    generate_print_end(generation, answer);
+}
+
+static enum status run(struct generation *generation, const char *prompt, struct error *error) {
+    const struct rank_job_values *job = &generation->values.job;
+    enum status status = generate_begin(generation, prompt, error);
     if (status) return status;
     bool several = generation->prompts.count > 1;
     struct json_print *print = &generation->print;
     *print = json_print_begin(generation->values.json);
     json_print_open(print, several ? "prompts" : "tokens", '[');
+    generation->begin_ns = generation->prompt_ns = generation->end_ns = clock_now_ns();
     status = generate_run_tokens(generation, error);
     if (several && status == STATUS_OK) print_several(generation);
     json_print_close(print);
-    if (!several) print_logprobs(generation, &generation->answers[0]);
+    if (!several) finish_answer(generation);
+    print_times(generation);
     rank_job_print_json(job, solo_group(generation->solo), print);
     json_print_close(print);
     if (print->off && generation->words)
         generate_text_finish(generation->text);
     else
         json_print_say(print, "\n");
+    if (print->off && generation->words && generation->answers[0].cut)
+        fprintf(stderr, "fathom generate: the answer was cut off at --max-new %u\n",
+                generation->answers[0].count);
     return status ? status : rank_job_write_trace(job, solo_group(generation->solo), error);
+}
+
+#define NO_PROMPT "expected either a prompt or --tokens; a prompt may also come through a pipe"
+
+/* Reads the prompt from standard input, without its last line end. The caller frees it. */
+static enum status generate_read_input(char **prompt_out, struct error *error) {
+    struct bytes input;
+    enum status status = command_take_input(&input, error);
+    if (status) return status;
+    if (input.count && input.data[input.count - 1] == '\n') input.count--;
+    if (input.count && memchr(input.data, 0, input.count))
+        status =
+            error_set(error, STATUS_INVALID, "standard input: expected text, found a zero byte");
+    else if (!(*prompt_out = strndup(input.count ? input.data : "", input.count)))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
+    free((void *)(uintptr_t)input.data);
+    return status;
 }
 
 static void close_generation(struct generation *generation) {
@@ -317,8 +395,10 @@ int program_generate(void *given, const struct option_result *result) {
     struct error error = {.text = ""};
     int exit_code;
     generation.values = *(const struct generate_values *)given;
-    if ((result->positional_count == 1) == (generation.values.tokens != NULL))
-        return command_misused("expected either a prompt or --tokens");
+    bool reads_input = !result->positional_count && !generation.values.tokens;
+    if ((result->positional_count && generation.values.tokens) ||
+        (reads_input && isatty(STDIN_FILENO)))
+        return command_misused(NO_PROMPT);
     if (generation.values.logprobs && !generation.values.json)
         return command_misused("--logprobs needs --json");
     if (generate_text_constraint_count(&generation.values.text) > 1)
@@ -327,8 +407,16 @@ int program_generate(void *given, const struct option_result *result) {
         return command_misused("a bound answer ends where its --schema, --regex "
                                "or --grammar does; leave out --ignore-eos");
     if (rank_job_begin(RANK_JOB_DRIVEN, &generation.values.job, &exit_code)) return exit_code;
-    const char *prompt = generation.values.tokens ? NULL : result->positional[0];
-    enum status status = run(&generation, prompt, &error);
+    char *input = NULL;
+    const char *prompt = result->positional_count ? result->positional[0] : NULL;
+    enum status status = reads_input ? generate_read_input(&input, &error) : STATUS_OK;
+    if (!status && reads_input && !*input) {
+        free(input);
+        return command_misused(NO_PROMPT);
+    }
+    if (reads_input) prompt = input;
+    if (!status) status = run(&generation, prompt, &error);
     close_generation(&generation);
+    free(input);
     return command_end(status, &error);
 }

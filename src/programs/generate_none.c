@@ -47,3 +47,7 @@ void generate_text_print(struct generate_text *text, uint32_t token) {
 
 void generate_text_finish(struct generate_text *text) {
 }
+
+void generate_text_print_json(struct generate_text *text, const uint32_t *tokens, uint32_t count,
+                              struct json_print *print) {
+}

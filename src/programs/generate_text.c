@@ -4,25 +4,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "host/process/model_prompt.h"
+#include "programs/answer_view.h"
 #include "serving/constraint/constrained_answer.h"
 
 #define ADDED_BY_TEMPLATE_BYTES ((size_t)1 << 20)
 #define GRAMMAR_BYTES ((size_t)256 << 20) /* token trie, grammar and mask */
 #define ANSWER_BYTES ((size_t)8 << 20)    /* one answer's matcher */
 
+struct generate_text_part {
+    char *data;
+    size_t count, room;
+};
+
 struct generate_text {
     struct model_text model;
     struct model_prompt prompt; /* if the prompt is text, not token ids */
     struct token_stream stream;
     char *prompt_text; /* NULL: the prompt is token ids */
-    bool shows_reasoning;
+    struct answer_view view;
+    bool kept;                                   /* the answer's parts are kept, not printed */
+    struct generate_text_part answer, reasoning; /* kept: whole UTF-8 */
     /* the compiled constraint, temporary data, the state of constrained answers */
     struct lazy_memory compiled, scratch, running;
     const struct constraint *constraint; /* NULL: none */
@@ -222,7 +229,7 @@ enum status generate_text_open(const struct generate_text_values *values, const 
                                struct error *error) {
     struct generate_text *text = calloc(1, sizeof *text);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    text->shows_reasoning = isatty(STDERR_FILENO);
+    answer_view_open(&text->view);
     enum status status = prompt ? generate_text_read_prompt(text, values, directory, prompt, error)
                                 : model_text_open_words(directory, &text->model, error);
     bool constrained = generate_text_constraint_count(values) > 0;
@@ -255,26 +262,59 @@ void generate_text_close(struct generate_text *text) {
     lazy_memory_free(&text->scratch);
     lazy_memory_free(&text->running);
     free(text->prompt_text);
+    free(text->answer.data);
+    free(text->reasoning.data);
     free(text);
 }
 
 /* ---- printing ---- */
 
-static void print_part(void *context, enum token_stream_part part, struct bytes piece) {
-    const struct generate_text *text = context;
-    if (part == TOKEN_STREAM_CONTENT) {
-        fwrite(piece.data, 1, piece.count, stdout);
-        fflush(stdout);
-    } else if (text->shows_reasoning) {
-        fprintf(stderr, "\033[2m%.*s\033[0m", (int)piece.count, piece.data);
+static void keep_part(struct generate_text_part *part, struct bytes piece) {
+    if (part->count + piece.count > part->room) {
+        part->room = 2 * (part->count + piece.count);
+        part->data = realloc(part->data, part->room);
+        check(part->data);
     }
+    memcpy(part->data + part->count, piece.data, piece.count);
+    part->count += piece.count;
+}
+
+static void take_part(void *context, enum token_stream_part part, struct bytes piece) {
+    struct generate_text *text = context;
+    bool content = part == TOKEN_STREAM_CONTENT;
+    if (!piece.count) return;
+    if (text->kept)
+        keep_part(content ? &text->answer : &text->reasoning, piece);
+    else
+        answer_view_push(&text->view, content ? ANSWER_TEXT : ANSWER_THOUGHT, piece);
 }
 
 void generate_text_print(struct generate_text *text, uint32_t token) {
-    token_stream_push(&text->stream, token, print_part, text);
+    token_stream_push(&text->stream, token, take_part, text);
 }
 
 void generate_text_finish(struct generate_text *text) {
-    token_stream_finish(&text->stream, print_part, text);
+    token_stream_finish(&text->stream, take_part, text);
+    answer_view_finish(&text->view);
     printf("\n");
+}
+
+static void print_kept(struct json_print *print, const char *name,
+                       const struct generate_text_part *part) {
+    size_t room = 3 * part->count + 1, count = 0; /* an invalid byte may become three */
+    char *repaired = malloc(room);
+    check(repaired &&
+          !utf8_repair((struct bytes){part->data, part->count}, repaired, room, &count));
+    json_print_string(print, name, (struct bytes){repaired, count});
+    free(repaired);
+}
+
+void generate_text_print_json(struct generate_text *text, const uint32_t *tokens, uint32_t count,
+                              struct json_print *print) {
+    text->kept = true;
+    for (uint32_t i = 0; i < count; i++)
+        token_stream_push(&text->stream, tokens[i], take_part, text);
+    token_stream_finish(&text->stream, take_part, text);
+    print_kept(print, "text", &text->answer);
+    print_kept(print, "reasoning", &text->reasoning);
 }

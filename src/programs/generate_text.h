@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "command/json_print.h"
 #include "compute/weights/shape.h"
 
 struct generate_text;
@@ -49,7 +50,10 @@ bool generate_text_mask(struct generate_text *text, uint32_t answer, const uint6
 /* Adds a token to a constrained answer. */
 void generate_text_push(struct generate_text *text, uint32_t answer, uint32_t token);
 
-/* Prints the text that this token completes: content to stdout, and reasoning, dimmed, to stderr if
- * that is a terminal. */
+/* Prints the text that this token completes, as answer_view.h has it: thoughts are apart. */
 void generate_text_print(struct generate_text *text, uint32_t token);
 void generate_text_finish(struct generate_text *text);
+
+/* Prints the members "text" and "reasoning" of an answer of these tokens. */
+void generate_text_print_json(struct generate_text *text, const uint32_t *tokens, uint32_t count,
+                              struct json_print *print);

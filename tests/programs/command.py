@@ -33,6 +33,13 @@ def run(*arguments, code=0, **more):
     return done.stderr if code else done.stdout
 
 
+def answer_of(*arguments, **more):
+    """The answer of `generate`, from stdout; its thoughts are on stderr."""
+    done = attempt("generate", *arguments, **more)
+    assert done.returncode == 0, (arguments, done)
+    return done.stdout
+
+
 def has_gpu():
     return attempt("inspect", "gpu").returncode == 0
 

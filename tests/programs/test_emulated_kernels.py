@@ -23,7 +23,9 @@ def logits(case, *options):
 
 
 def answers(case, *options):
-    return json.loads(run("generate", "--model", goldens + "/" + case, "--greedy", "--ignore-eos", "--json", *options))
+    found = json.loads(run("generate", "--model", goldens + "/" + case, "--greedy", "--ignore-eos", "--json", *options))
+    del found["times"]
+    return found
 
 
 def check_logits(case):

@@ -20,6 +20,7 @@ def check_logprobs():
         values = [value for _, value in entry["top"]]
         assert values == sorted(values, reverse=True) and values[0] <= 0, entry
     several = json.loads(run(*common, "--tokens", "5,9;7,7,7"))["prompts"]
+    del one["times"]
     assert several[0] == one and len(several[1]["logprobs"]) == 6, several
     assert "--logprobs needs --json" in run("generate", "--tokens", "1", "--logprobs", "1", code=2)
 
@@ -29,7 +30,10 @@ def main():
         for prompt in json.load(file)["prompts"][1:5]:
             greedy = json.loads(run("generate", "--model", case, "--tokens", ",".join(map(str, prompt["tokens"])),
                                     "--activations", "f32", "--max-new", "24", "--greedy", "--ignore-eos", "--json"))
-            assert greedy == {"tokens": prompt["greedy"]["tokens"]}, greedy
+            times = greedy.pop("times")
+            assert greedy == {"tokens": prompt["greedy"]["tokens"], "finish_reason": "length"}, greedy
+            assert times["prompt_tokens"] == len(prompt["tokens"]) and times["answer_tokens"] == 24, times
+            assert times["prompt_seconds"] > 0 and times["answer_seconds"] > 0, times
     check_logprobs()
     by_seed = [run("generate", "--model", case, "--tokens", "5,9", "--max-new", "12", "--seed", seed)
                for seed in ("1", "1", "2")]

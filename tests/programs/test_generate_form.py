@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-from command import refuse, run
+from command import answer_of, refuse, run
 
 SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}, "even": {"type": "boolean"}},
           "required": ["sum", "even"], "additionalProperties": False}
@@ -20,23 +20,23 @@ def check_bound(folder):
     path = os.path.join(folder, "sum.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(SCHEMA, file)
-    common = ["generate", "--schema", path]
-    said = json.loads(run(*common, "--cpu-mask", "avx512", "--greedy", "What is 4728 + 915?"))
+    common = ["--schema", path]
+    said = json.loads(answer_of(*common, "--cpu-mask", "avx512", "--greedy", "What is 4728 + 915?"))
     assert set(said) == {"sum", "even"} and said["sum"] == 5643, said
-    found = json.loads(run(*common, "--json", "--seed", 1, "--tokens", "5,9;7,8,300", "--max-new", 200))
+    found = json.loads(run("generate", *common, "--json", "--seed", 1, "--tokens", "5,9;7,8,300", "--max-new", 200))
     for prompt in found["prompts"]:
         answer = run("detokenize", "--no-special", ",".join(map(str, prompt["tokens"])))
         assert len(prompt["tokens"]) == 200 or set(json.loads(answer)) == {"sum", "even"}, answer
     asked = "What is 4728 + 915?"
-    answer = run("generate", "--seed", 1, "--regex", r"[0-9]+ \+ [0-9]+ makes ([0-9]{4})!", asked)
+    answer = answer_of("--seed", 1, "--regex", r"[0-9]+ \+ [0-9]+ makes ([0-9]{4})!", asked)
     assert re.fullmatch(r"[0-9]+ \+ [0-9]+ makes [0-9]{4}!\n", answer), answer
     path = os.path.join(folder, "sum.gbnf")
     with open(path, "w", encoding="utf-8") as file:
         file.write('# in words\nroot ::= "the sum is " number ", " ("odd" | "even") "."\nnumber ::= [0-9]{1,6}\n')
-    answer = run("generate", "--seed", 1, "--grammar", path, asked)
+    answer = answer_of("--seed", 1, "--grammar", path, asked)
     assert re.fullmatch(r"the sum is [0-9]{1,6}, (odd|even)\.\n", answer), answer
     # The least length gives way where the schema lets nothing follow.
-    long = json.loads(run(*common, "--cpu-mask", "avx512", "--greedy", "--min-tokens", 1000, "What is 4728 + 915?"))
+    long = json.loads(answer_of(*common, "--cpu-mask", "avx512", "--greedy", "--min-tokens", 1000, "What is 4728 + 915?"))
     assert set(long) == {"sum", "even"}, long
 
 

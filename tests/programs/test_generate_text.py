@@ -5,7 +5,7 @@ stands in a prompt forges no turn."""
 import json
 import tempfile
 
-from command import refuse, run
+from command import answer_of, attempt, refuse, run
 
 
 def check_forged_turns():
@@ -18,16 +18,16 @@ def check_forged_turns():
         return run("tokenize", *more, text).split()
 
     front, back = encode("<｜begin▁of▁sentence｜><｜User｜>"), encode("<｜Assistant｜><think>\n")
-    common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
+    common = ["--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
     answers = []
     for specials, middle in (("off", encode(said, "--no-special")), ("on", encode(said))):
-        tokens = json.loads(run(*common, "--json", "--tokens", ",".join(front + middle + back)))["tokens"]
+        tokens = json.loads(run("generate", *common, "--json", "--tokens", ",".join(front + middle + back)))["tokens"]
         expected = run("detokenize", "--no-special", ",".join(map(str, tokens)))
-        answer = run(*common, "--content-specials", specials, said).strip()
+        answer = answer_of(*common, "--content-specials", specials, said).strip()
         assert answer and answer in expected, (specials, answer, expected)
         answers.append(answer)
     assert answers[0] != answers[1], answers
-    assert answers[0] == run(*common, said).strip(), "off is what it is without the option"
+    assert answers[0] == answer_of(*common, said).strip(), "off is what it is without the option"
 
 
 def check_own_template():
@@ -35,14 +35,32 @@ def check_own_template():
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
         file.write("{{ bos_token }}<｜User｜>{{ messages[0].content }} + 2?<｜Assistant｜><think>\n")
         file.flush()
-        common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
-        assert run(*common, "--chat-template", file.name, "What is 2") == run(*common, "What is 2 + 2?")
+        common = ["--greedy", "--max-new", "60", "--cpu-mask", "avx512"]
+        assert answer_of(*common, "--chat-template", file.name, "What is 2") == answer_of(*common, "What is 2 + 2?")
         file.write("{% if %}")
         file.flush()
-        refuse(1, r"\.jinja:2: ", *common, "--chat-template", file.name, "What is 2")
+        refuse(1, r"\.jinja:2: ", "generate", *common, "--chat-template", file.name, "What is 2")
+
+
+def check_parts():
+    """Thoughts are apart from the answer, in a pipe and in JSON; the prompt may come through a pipe; a cut is said."""
+    common = ["generate", "--activations", "f32", "--greedy"]
+    question = "What is 4728 + 915?"
+    done = attempt(*common, question)
+    assert done.stdout == "4728 + 915 = 5643\n" and "ones 8+5" in done.stderr, done
+    assert "\033" not in done.stdout + done.stderr and "cut off" not in done.stderr, done
+    piped = attempt(*common, stdin=None, input=question + "\n")
+    assert (piped.stdout, piped.stderr) == (done.stdout, done.stderr), piped
+    whole = json.loads(run(*common, "--json", question))
+    assert whole["text"] == "4728 + 915 = 5643" and whole["reasoning"] == done.stderr.rstrip("\n"), whole
+    assert whole["finish_reason"] == "stop" and whole["times"]["answer_tokens"] == len(whole["tokens"]), whole
+    cut = attempt(*common, "--max-new", 5, question)
+    assert cut.stdout == "\n" and "cut off at --max-new 5" in cut.stderr, cut
+    assert json.loads(run(*common, "--json", "--max-new", 5, question))["finish_reason"] == "length"
+    assert "either a prompt or --tokens" in run("generate", code=2)
+    assert "zero byte" in run("generate", code=1, stdin=None, input="a\0b")
 
 
 check_forged_turns()
 check_own_template()
-answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
-assert answer == "4728 + 915 = 5643\n", answer
+check_parts()

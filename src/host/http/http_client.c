@@ -194,11 +194,15 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     check(connection_index < client->options.connections_max);
     struct client_connection *connection = &client->connections[connection_index];
     check(!connection->request);
+    const char *key = client->options.bearer;
     size_t room = 3 * (size_t)NAME_BYTES_MAX + strlen(path) + body.count + 256;
+    if (key) room += strlen(key);
     char *request = malloc(room);
     if (!request) return STATUS_NO_MEMORY;
     int head = snprintf(request, room, "%s %s%s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n",
                         body.data ? "POST" : "GET", client->prefix, path, client->name + 7);
+    if (key)
+        head += snprintf(request + head, room - (size_t)head, "Authorization: Bearer %s\r\n", key);
     if (body.data)
         head += snprintf(request + head, room - (size_t)head,
                          "Content-Type: application/json\r\nContent-Length: %zu\r\n", body.count);

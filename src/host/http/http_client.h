@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An HTTP/1.1 client for load tests: many connections to one server, each with one request at a
- * time and keep-alive, all in one thread on libevent. The caller identifies a connection by its
- * index, receives each response's head, data and end, and may send the next request from there.
+ * An HTTP/1.1 client for load tests and `chat --url`: many connections to one server, each with one
+ * request at a time and keep-alive, all in one thread on libevent. The caller identifies a
+ * connection by its index, receives each response's head, data and end, and may send the next
+ * request from there.
  *
  * If the server has closed an idle connection, the client opens it again, once per request, without
  * notifying the caller. Plain HTTP only.
@@ -23,7 +24,8 @@ enum http_end {
 };
 
 struct http_client_options {
-    const char *url; /* http://host[:port][/prefix] */
+    const char *url;    /* http://host[:port][/prefix] */
+    const char *bearer; /* an account's key, sent with each request; NULL: none */
     uint32_t connections_max;
     uint32_t stall_ms_max;
     void (*head)(void *context, uint32_t connection, uint32_t http_status);
