@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_chat_remote.py FATHOM: `fathom chat --url`: the answers of a running server are those of the model in this process,
 the key travels, refusals are said in the server's words, and nothing hostile reaches the terminal."""
-import http.server
-import json
 import os
-import threading
 
+from chat_server import Puppet, event
 from command import attempt, run
 from server import Server
 
@@ -16,34 +14,6 @@ SAME = ("--temperature", "0")
 def chat(*options, lines, key=None):
     environment = {**os.environ, **({"FATHOM_API_KEY": key} if key else {})}
     return attempt("chat", *SAME, *options, stdin=None, input="".join(line + "\n" for line in lines), env=environment)
-
-
-class Puppet(http.server.BaseHTTPRequestHandler):
-    """A server that is none of ours: it streams what it is given."""
-    protocol_version = "HTTP/1.1"
-    seen, events, status = [], [], 200
-
-    def answer(self, body, kind):
-        self.send_response(self.status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        self.answer(b'{"data": [{"id": "one/model"}]}', "application/json")
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.seen.append((self.path, self.headers.get("Authorization"), body))
-        self.answer(b"".join(self.events), "text/event-stream")
-
-    def log_message(self, *_):
-        pass
-
-
-def event(**delta):
-    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}).encode() + b"\n\n"
 
 
 def check_server():
@@ -62,9 +32,7 @@ def check_server():
 
 
 def check_puppet():
-    puppet = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Puppet)
-    threading.Thread(target=puppet.serve_forever, daemon=True).start()
-    url = "http://127.0.0.1:%d/v1" % puppet.server_port
+    url = Puppet.start()
     Puppet.events = [event(reasoning_content="hm"), event(content="Grüße"), event(content=", 漢字"), b"data: [DONE]\n\n"]
     done = chat("--url", url, "--top-p", "0.5", "--seed", "7", "--logit-bias", "5:-1.5,7:2", lines=["Hi", "Ho"], key="k1")
     assert done.stdout == "Grüße, 漢字\n\n" * 2 and done.stderr == "hm\n" * 2, done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_line_editor.py FATHOM: `fathom chat` in a terminal that tmux emulates: editing, history and its file, search,
-pasted lines, sizes, Ctrl-C. The text on the screen is what counts."""
+pasted lines, widths, Ctrl-C, and answers that try to move the terminal. The text on the screen is what counts."""
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,8 @@ import sys
 import tempfile
 import time
 
+from chat_server import Puppet, event
+
 fathom = os.path.abspath(sys.argv[1])
 PATIENCE = 600
 if not shutil.which("tmux"):
@@ -19,10 +22,10 @@ if not shutil.which("tmux"):
 
 
 class Screen:
-    def __init__(self, folder, *options, columns=80):
+    def __init__(self, folder, *options, columns=80, model=("--temperature", "0", "--cpu-mask", "avx512"), more=()):
         self.socket = os.path.join(folder, "tmux")
-        self.saved = os.path.join(folder, "saved.json")
-        words = ["env", "XDG_STATE_HOME=" + folder, fathom, "chat", "--temperature", "0", "--cpu-mask", "avx512", *options]
+        self.saved = os.path.join(folder, "saved.json")  # of `messages`
+        words = ["env", "-u", "NO_COLOR", "XDG_STATE_HOME=" + folder, *more, fathom, "chat", *model, *options]
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "50",
                   shlex.join(words) + "; echo ended $?; read x")
         self.wait_for(r"> *\Z")
@@ -50,6 +53,16 @@ class Screen:
     def paste(self, text, marks=True):
         self.tmux("load-buffer", "-", input=text)
         self.tmux("paste-buffer", *["-p"][:marks])
+
+    def messages(self):
+        """The conversation, as /save writes it."""
+        self.type("/save " + self.saved)
+        self.press("Enter")
+        self.wait_for(r"/save(.|\n)*\n> *\Z")
+        with open(self.saved, encoding="utf-8") as file:
+            found = json.load(file)["messages"]
+        os.remove(self.saved)
+        return found
 
     def close(self):
         self.press("C-u", "C-d")
@@ -91,7 +104,93 @@ def lines_are_edited(folder):
     screen.close()
 
 
-for check in (lines_are_edited,):
+PARAGRAPH = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. 漢字かな交じり文。 " * 12
+
+
+def answers_fit_the_screen(folder):
+    """At each width, and at a width that changes: no word is cut, and nothing is left out."""
+    url = Puppet.start()
+    for columns in (40, 80, 200):
+        Puppet.events = [event(content=piece) for piece in re.findall(r".{1,5}", PARAGRAPH)]
+        screen = Screen(folder, "--url", url, columns=columns, model=())
+        for width in (columns, columns - 13):
+            screen.tmux("resize-window", "-x", str(width))
+            screen.type("Hi")
+            screen.press("Enter")
+            lines = screen.wait_for(r"> Hi\n(.|\n)*\n> *\Z").rsplit("> Hi\n", 1)[1].split("\n\n")[0].split("\n")
+            words = " ".join(lines).replace(" ", "")
+            assert words == PARAGRAPH.replace(" ", ""), lines
+            assert all(re.match(r"(Zwölf|Boxkämpfer|jagen|Viktor|quer|über|den|großen|Sylter|Deich\.)( |\Z)", line) or
+                       line[0] > "\u3000" for line in lines), lines
+            screen.press("C-l")
+        screen.close()
+
+
+def nothing_in_an_answer_moves_the_terminal(folder):
+    Puppet.events = [event(reasoning_content="think\x1b[5A"), event(content="a\x1b[2J\x1b]0;title\x07b\x1b[?25l\u009b3Ac\u202ed\r")]
+    url = Puppet.start()
+    for more, mark in (((), ""), (("NO_COLOR=1",), r"\| ")):
+        screen = Screen(folder, "--url", url, model=(), more=more)
+        screen.type("Hi")
+        screen.press("Enter")
+        shown = r"a\x1b[2J\x1b]0;title\x07b\x1b[?25l\xc2\x9b3Ac\xe2\x80\xaed"
+        screen.wait_for(r"> Hi\n" + mark + r"think\\x1b\[5A\n\n" + re.escape(shown) + r"\n\n> *\Z")
+        assert "title" not in screen.tmux("display-message", "-p", "#{pane_title}")
+        coloured = screen.tmux("capture-pane", "-p", "-e")
+        assert ("\033[2mthink" in coloured) == (not more), coloured
+        screen.close()
+
+
+def pasted_lines_are_one_question(folder):
+    """With the terminal's marks and without; bytes of any number; a slash or a control character in them does nothing."""
+    Puppet.events = [event(content="ok")]
+    screen = Screen(folder, "--url", Puppet.start(), model=())
+    asked = ["/new\ngrüße 漢字\n\tthird", "one\ntwo\n  three", "x" * 70, "line of words, ä and 漢\n" * 800 + "end", "y" * 20000]
+    assert len(asked[3].encode()) > 20000
+    for index, (text, marks) in enumerate(zip(asked, (True, False, False, True, False))):
+        screen.paste(text, marks)
+        screen.wait_for(text[-1] + r" *\Z")
+        screen.press("Enter")
+        screen.wait_for(r"(?:\A|\n)ok\n\n> *\Z")
+        found = screen.messages()
+        assert len(found) == 2 * index + 2 and found[-2]["content"] == text, (text[:60], found[-2]["content"][:60])
+    screen.paste("a\x1b[2Jb\x07\nc", True)
+    screen.press("Enter")
+    screen.wait_for(r"c\nok\n\n> *\Z")
+    assert "\x1b" not in screen.messages()[-2]["content"], "a pasted control character"
+    screen.close()
+
+
+def ctrl_c_keeps_what_was_said(folder):
+    """In a line, during an answer, and while a server is silent."""
+    Puppet.stalls.set()
+    Puppet.events = [event(content="Once upon a time ")]
+    screen = Screen(folder, "--url", Puppet.start(), model=())
+    screen.type("half a line")
+    screen.wait_for("half a line *\\Z")
+    screen.press("C-c")
+    screen.wait_for(r"\(Ctrl-D leaves\)\n> *\Z")
+    screen.type("Go")
+    screen.press("Enter")
+    screen.wait_for(r"> Go\nOnce upon a")
+    screen.press("C-c")
+    screen.wait_for(r"\(stopped\)\n> *\Z")
+    assert Puppet.left.wait(PATIENCE), "the server goes on"
+    Puppet.events = []
+    screen.type("And?")
+    screen.press("Enter")
+    screen.wait_for(r"> And\?")
+    time.sleep(0.3)
+    screen.press("C-c")
+    screen.wait_for(r"> And\?(.|\n)*\(stopped\)\n> *\Z")
+    Puppet.stalls.clear()
+    found = screen.messages()
+    assert [turn["content"] for turn in found] == ["Go", "Once upon a time ", "And?", ""], found
+    screen.close()
+
+
+for check in (lines_are_edited, answers_fit_the_screen, nothing_in_an_answer_moves_the_terminal,
+              pasted_lines_are_one_question, ctrl_c_keeps_what_was_said):
     with tempfile.TemporaryDirectory() as place:
         check(place)
     print("ok", check.__name__)
