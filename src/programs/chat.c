@@ -44,8 +44,9 @@ static const struct option chat_rows[] = {
     {"max-new", OPTION_COUNT, NULL, "maximum tokens of an answer; 0: all that fit", AT(max_new),
      .maximum = LIMIT_CONTEXT},
     {"max-context", OPTION_COUNT, NULL,
-     "maximum tokens of the whole conversation; 0: the model's maximum", AT(max_context),
-     .maximum = LIMIT_CONTEXT},
+     "maximum tokens of the whole conversation; 0: the model's maximum, or what memory has room "
+     "for",
+     AT(max_context), .maximum = LIMIT_CONTEXT},
     {"history", OPTION_FLAG, "true",
      "keep the questions of a terminal in ~/.local/state/fathom/chat_history", AT(history)},
 };

@@ -10,6 +10,8 @@
 #include "base/number.h"
 #include "programs/line_editor.h"
 
+#define CONTEXT_LEAST 4096 /* if memory has no room for the model's own context */
+
 struct chat_model {
     struct solo *solo;
     struct model_text text;
@@ -129,6 +131,25 @@ static enum status take_room(struct chat_model *model, struct error *error) {
     return status ? status : sampler_open(&model->sampler, model->vocab, model->context_max, error);
 }
 
+/* Opens the model with its own context, or, if memory is short, with half of it, or a quarter, and
+ * so on. With --max-context only with that. */
+static enum status open_solo(struct chat_model *model, const struct chat_values *values,
+                             struct solo_options *options, struct error *error) {
+    uint32_t whole = model->context_max;
+    for (;;) {
+        options->context_max = model->context_max;
+        enum status status = model_run_open(options, &model->solo, error);
+        bool smaller = !values->max_context && model->context_max > CONTEXT_LEAST;
+        if (!status && model->context_max < whole)
+            fprintf(stderr,
+                    "fathom chat: memory has room for %u tokens of conversation, not for the "
+                    "model's %u\n",
+                    model->context_max, whole);
+        if (status != STATUS_NO_MEMORY || !smaller) return status;
+        model->context_max = max_u32(model->context_max / 2, CONTEXT_LEAST);
+    }
+}
+
 static enum status open_model(struct chat_model *model, const struct chat_values *values,
                               struct error *error) {
     struct solo_options options = {.sequences = 1, .schedule = values->run.schedule};
@@ -156,8 +177,7 @@ static enum status open_model(struct chat_model *model, const struct chat_values
                          "%.300s has no tokenizer.json, or no chat template: `fathom generate "
                          "--tokens` needs neither",
                          options.model.directory);
-    options.context_max = model->context_max;
-    status = model_run_open(&options, &model->solo, error);
+    status = open_solo(model, values, &options, error);
     if (!status) status = take_room(model, error);
     return status ? status : choose_sampling(model, values, error);
 }

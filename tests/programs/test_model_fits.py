@@ -62,6 +62,23 @@ def cheap_checks_come_first(folder):
     busy.stop()
 
 
+def a_chat_takes_what_fits(folder):
+    """A context of the model's own length has no room: the conversation gets a part of it, and --max-context is kept."""
+    small = {"hidden_size": 256, "num_attention_heads": 1, "q_lora_rank": 128, "intermediate_size": 128, "vocab_size": 8192,
+             "moe_intermediate_size": 128, "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2,
+             "max_position_embeddings": 1 << 20}
+    if memory_gb() > 70:
+        return  # all of it fits
+    long = folder + "/long"
+    sparse_model.make_model(long, {**sparse_model.V3, **small})
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(model, name), long)
+    said = attempt("chat", "--model", long, "--max-new", "1", stdin=None, input="Hi\n")
+    found = re.search(r"memory has room for (\d+) tokens of conversation, not for the model's 1048576\n", said.stderr)
+    assert said.returncode == 0 and found and 4096 <= int(found.group(1)) < 1 << 20, said
+    assert re.search(SUM, attempt("chat", "--model", long, "--max-context", str(1 << 20)).stderr)
+
+
 def force_goes_on():
     """KV memory is used only when tokens are written, so a server with too much of it works."""
     kv = "%dMiB" % (1.5 * memory_gb() * 1000)
@@ -76,6 +93,7 @@ def force_goes_on():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         every_command_refuses(folder)
+        a_chat_takes_what_fits(folder)
         cheap_checks_come_first(folder)
     force_goes_on()
 
