@@ -275,34 +275,49 @@ static unsigned char insert_pasted(EditLine *edit, wint_t key) {
 
 /* ---- history ---- */
 
-static void keep_line(struct line_editor *editor) {
+static History *new_history(const char *path) {
+    HistEvent event;
+    History *list = history_init();
+    if (!list) return NULL;
+    history(list, &event, H_SETSIZE, HISTORY_LINES);
+    history(list, &event, H_SETUNIQUE, 1);
+    if (path) history(list, &event, H_LOAD, path); /* there may be no file yet */
+    return list;
+}
+
+/* Replaces the history's file by one with the new line; it keeps what other chats have added. */
+static bool line_editor_write_history(const char *path, const char *line) {
     HistEvent event;
     char partial[4096];
-    history(editor->history, &event, H_ENTER, editor->line);
-    if (!editor->history_path) return;
-    format_text(partial, sizeof partial, "%s.%d", editor->history_path, getpid());
+    History *list = new_history(path);
+    format_text(partial, sizeof partial, "%s.%d", path, getpid());
     int descriptor =
         open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    bool kept = file && history(editor->history, &event, H_SAVE_FP, file) >= 0;
-    if (file) kept &= fclose(file) == 0;
-    if (kept) kept = rename(partial, editor->history_path) == 0;
-    if (kept) return;
+    bool written = list && file && history(list, &event, H_ENTER, line) >= 0 &&
+                   history(list, &event, H_SAVE_FP, file) >= 0;
+    if (file) written &= fclose(file) == 0;
+    if (written) written = rename(partial, path) == 0;
+    if (!written && file) unlink(partial);
+    if (list) history_end(list);
+    return written;
+}
+
+static void keep_line(struct line_editor *editor) {
+    HistEvent event;
+    history(editor->history, &event, H_ENTER, editor->line);
+    if (!editor->history_path || line_editor_write_history(editor->history_path, editor->line))
+        return;
     fprintf(stderr, "(no history is kept: cannot write %s: %s)\n", editor->history_path,
             strerror(errno));
-    unlink(partial);
     free(editor->history_path);
     editor->history_path = NULL;
 }
 
 static enum status open_history(struct line_editor *editor, const char *path, struct error *error) {
-    HistEvent event;
-    editor->history = history_init();
+    editor->history = new_history(path);
     if (!editor->history) return error_set(error, STATUS_NO_MEMORY, "no memory for the history");
-    history(editor->history, &event, H_SETSIZE, HISTORY_LINES);
-    history(editor->history, &event, H_SETUNIQUE, 1);
     if (path) editor->history_path = strdup(path);
-    if (path) history(editor->history, &event, H_LOAD, path);
     el_set(editor->edit, EL_HIST, history, editor->history);
     return STATUS_OK;
 }

@@ -23,7 +23,7 @@ if not shutil.which("tmux"):
 
 class Screen:
     def __init__(self, folder, *options, columns=80, model=("--temperature", "0", "--cpu-mask", "avx512"), more=()):
-        self.socket = os.path.join(folder, "tmux")
+        self.socket = tempfile.mktemp(prefix="tmux", dir=folder)  # a server of its own
         self.saved = os.path.join(folder, "saved.json")  # of `messages`
         words = ["env", "-u", "NO_COLOR", "XDG_STATE_HOME=" + folder, *more, fathom, "chat", *model, *options]
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", "50",
@@ -105,6 +105,32 @@ def lines_are_edited(folder):
 
 
 PARAGRAPH = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. 漢字かな交じり文。 " * 12
+
+
+def chats_share_a_history(folder):
+    """Of two at a time, the file has the questions of both; one that cannot be written is said, and the chat goes on."""
+    Puppet.events = [event(content="ok")]
+    url = Puppet.start()
+    first = Screen(folder, "--url", url, model=())
+    second = Screen(folder, "--url", url, model=())
+    for screen, asked in ((first, "one"), (second, "two"), (first, "three\nlines")):
+        screen.paste(asked)
+        screen.press("Enter")
+        screen.wait_for(r"%s\nok\n\n> *\Z" % asked.split("\n")[-1])
+    path = os.path.join(folder, "fathom", "chat_history")
+    with open(path, encoding="utf-8") as file:
+        kept = file.read().splitlines()[1:]
+    assert kept == ["one", "two", "three\\012lines"], kept
+    first.press("Up")
+    first.wait_for(r"> three\nlines *\Z")
+    os.remove(path)
+    os.mkdir(path)
+    second.type("four")
+    second.press("Enter")
+    second.wait_for(r"no history is kept: cannot write (.|\n)*ok\n\n> *\Z")
+    assert os.listdir(os.path.dirname(path)) == ["chat_history"], "a partial file is left"
+    first.close()
+    second.close()
 
 
 def answers_fit_the_screen(folder):
@@ -189,7 +215,7 @@ def ctrl_c_keeps_what_was_said(folder):
     screen.close()
 
 
-for check in (lines_are_edited, answers_fit_the_screen, nothing_in_an_answer_moves_the_terminal,
+for check in (lines_are_edited, chats_share_a_history, answers_fit_the_screen, nothing_in_an_answer_moves_the_terminal,
               pasted_lines_are_one_question, ctrl_c_keeps_what_was_said):
     with tempfile.TemporaryDirectory() as place:
         check(place)
