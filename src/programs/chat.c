@@ -68,7 +68,7 @@ static const char help_text[] =
     "  /help            this text\n"
     "  arrows, Ctrl-R   edit the line, earlier questions, search them\n"
     "  Ctrl-C           stop the answer; what was written is kept\n"
-    "  Ctrl-D           leave\n"
+    "  /exit, Ctrl-D    leave\n"
     "Pasted lines are one question.\n";
 
 /* The options that /set can change. */
@@ -97,6 +97,7 @@ struct chat {
     struct growing_text answer;   /* the current answer without thoughts */
     struct growing_text attached; /* files in front of the next question */
     struct answer_view view;
+    bool leaves; /* the user has asked to leave */
 };
 
 static void append_text(struct growing_text *text, struct bytes more) {
@@ -208,6 +209,8 @@ static enum status run_command(struct chat *chat, const char *name, char *argume
         fputs(help_text, stdout);
     else if (!strcmp(name, "/new") || !strcmp(name, "/reset"))
         return begin_conversation(chat, error);
+    else if (!strcmp(name, "/exit") || !strcmp(name, "/quit") || !strcmp(name, "/bye"))
+        chat->leaves = true;
     else if (!strcmp(name, "/save"))
         return conversation_save(&chat->conversation, arguments, error);
     else if (!strcmp(name, "/load"))
@@ -287,7 +290,7 @@ static enum status converse_on_terminal(struct chat *chat, struct error *error) 
     bool kept = chat->values.history && find_history(path);
     fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
     enum status status = line_editor_open("> ", kept ? path : NULL, &editor, error);
-    while (!status) {
+    while (!status && !chat->leaves) {
         enum line_kind kind = line_editor_read(editor, &line);
         if (kind == LINE_END) break;
         if (kind == LINE_READ)
@@ -305,7 +308,8 @@ static enum status converse_through_pipe(struct chat *chat, struct error *error)
     char *line = NULL;
     size_t capacity = 0;
     enum status status = STATUS_OK;
-    for (ssize_t count; !status && (count = getline(&line, &capacity, stdin)) >= 0;)
+    for (ssize_t count;
+         !status && !chat->leaves && (count = getline(&line, &capacity, stdin)) >= 0;)
         status = handle_line(chat, (struct bytes){line, (size_t)count}, error);
     free(line);
     return status;
