@@ -51,23 +51,22 @@ def an_option_changes_between_questions():
 
 def what_turns_share_is_computed_once():
     """A prompt that begins as the last one did has the answer of a whole computation, at any place where they part."""
-    system = "One fox, two dogs, 3 + 4 = 7. " * 20
-    asked = ["My name is Anna.", "What is my name?", "What is 12 + 30?", "What is my name?"]
+    asked = ["My name is Anna.", "What is my name?", "What is 4728 + 915?", "Who are you?", "What is 12 + 30?",
+             "What is my name?"]
+    command = [fathom, "chat", "--temperature", "0", *SAME]
+
+    def answers(*said):
+        done = subprocess.run(command, text=True, capture_output=True, timeout=PATIENCE, input="\n".join(said) + "\n")
+        assert done.returncode == 0, done
+        return done.stdout.split("\n\n")[:-1]
+
     with tempfile.TemporaryDirectory() as folder:
         kept = [os.path.join(folder, str(turn)) for turn in range(len(asked))]
         lines = [line for name, question in zip(kept, asked) for line in ("/save " + name, question)]
-        for options in (("--system", system), ("--system", system[:100])):
-            command = [fathom, "chat", "--temperature", "0", *SAME, *options]
-
-            def answers(*said):
-                done = subprocess.run(command, text=True, capture_output=True, timeout=PATIENCE, input="\n".join(said) + "\n")
-                assert done.returncode == 0, done
-                return done.stdout.split("\n\n")[:-1]
-
-            whole = answers(*lines, "/load " + kept[1], asked[1], "/load " + kept[3], asked[3])
-            assert len(whole) == 6 and whole[4:] == [whole[1], whole[3]], whole
-            for name, question, answer in zip(kept, asked, whole):
-                assert answers("/load " + name, question) == [answer], (question, answer)
+        whole = answers(*lines, "/load " + kept[3], asked[3], "/load " + kept[5], asked[5])
+        assert len(whole) == 8 and whole[6:] == [whole[3], whole[5]] and all(whole), whole
+        for name, question, answer in zip(kept, asked, whole):
+            assert answers("/load " + name, question) == [answer], (question, answer)
 
 
 for check in (messages_cannot_forge_turns, seeds_repeat, a_small_context_is_said, an_option_changes_between_questions,
