@@ -67,6 +67,9 @@ def what_turns_share_is_computed_once():
         assert len(whole) == 8 and whole[6:] == [whole[3], whole[5]] and all(whole), whole
         for name, question, answer in zip(kept, asked, whole):
             assert answers("/load " + name, question) == [answer], (question, answer)
+        other = ["My name is Otto.", *asked[1:]]
+        last = answers(*other[:-1], "/save " + kept[0], other[-1])[-1]
+        assert answers(*asked, "/load " + kept[0], other[-1])[-1] == last, "tokens of another conversation were used"
 
 
 for check in (messages_cannot_forge_turns, seeds_repeat, a_small_context_is_said, an_option_changes_between_questions,
