@@ -97,7 +97,8 @@ struct chat {
     struct growing_text answer;   /* the current answer without thoughts */
     struct growing_text attached; /* files in front of the next question */
     struct answer_view view;
-    bool leaves; /* the user has asked to leave */
+    char *logit_bias; /* of /set, the one text among its options; NULL: none */
+    bool leaves;      /* the user has asked to leave */
 };
 
 static void append_text(struct growing_text *text, struct bytes more) {
@@ -154,7 +155,8 @@ static enum status chat_answer(struct chat *chat, struct bytes question, struct 
     if (!status)
         status = conversation_add(&chat->conversation, "assistant",
                                   (struct bytes){chat->answer.data, chat->answer.count}, error);
-    bool continues = status == STATUS_FULL || status == STATUS_TOO_LARGE || chat->remote;
+    bool continues = status == STATUS_FULL || status == STATUS_TOO_LARGE ||
+                     status == STATUS_INVALID || chat->remote; /* invalid: what /set has set */
     if (!status || !continues) return status;
     fprintf(stderr, "%s\n", error->text);
     if (asked) conversation_drop_last(&chat->conversation);
@@ -178,9 +180,13 @@ static enum status set_option(struct chat *chat, char *arguments, struct error *
     value += strspn(value, " \t");
     for (size_t i = 0; i < ARRAY_COUNT(settable); i++) {
         if (strcmp(arguments, settable[i]) != 0) continue;
-        char *kept = strdup(value); /* lives as long as the process, as a flag's value does */
-        check(kept);
-        return options_set(&chat_options, arguments, kept, &chat->values, error);
+        char *copy = strdup(value);
+        check(copy);
+        enum status status = options_set(&chat_options, arguments, copy, &chat->values, error);
+        bool is_kept = !status && options_find(&chat_options, arguments)->type == OPTION_TEXT;
+        free(is_kept ? chat->logit_bias : copy);
+        if (is_kept) chat->logit_bias = copy;
+        return status;
     }
     return error_set(error, STATUS_INVALID, "no such option; /set alone lists them");
 }
@@ -328,6 +334,7 @@ static void close_chat(struct chat *chat) {
     chat_remote_close(chat->remote);
     free(chat->answer.data);
     free(chat->attached.data);
+    free(chat->logit_bias);
 }
 
 int program_chat(void *given, const struct option_result *result) {
