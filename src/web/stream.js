@@ -209,6 +209,7 @@ export class Server {
         if (choice?.finish_reason) reason = choice.finish_reason;
         if (event.receipt) turn.receipt = receiptOf(event.receipt);
       }
+      if (reason === 'insufficient_system_resource') throw new Refusal('The engine failed, or had no memory left.', reason);
       if (!reason) throw new Away('The connection broke before the answer ended.');
       writer.end();
       return reason;

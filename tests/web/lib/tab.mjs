@@ -80,7 +80,7 @@ export class Tab {
 }
 
 // What nginx does with `location PREFIX { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
-// `answerBytesMax`: an answer of the API is cut off after so many bytes.
+// `chunksMax`: the connection breaks after so many chunks of an answer's text, and `onCut` is called.
 export async function startProxy(target, prefix = '/', port = 0) {
   const proxy = createServer((asked, answer) => {
     if (!asked.url.startsWith(prefix)) {
@@ -90,11 +90,11 @@ export async function startProxy(target, prefix = '/', port = 0) {
     const { method, headers } = asked;
     const passed = request(target + asked.url.slice(prefix.length - 1), { method, headers }, (response) => {
       answer.writeHead(response.statusCode, response.headers);
-      let sent = 0;
+      let chunks = 0;
       response.on('data', (data) => {
-        sent += data.length;
         answer.write(data);
-        if (method !== 'POST' || !proxy.answerBytesMax || sent < proxy.answerBytesMax) return;
+        chunks += data.toString().split('"content":"').length - 1;
+        if (!proxy.chunksMax || chunks < proxy.chunksMax) return;
         passed.destroy();
         answer.socket?.end();
         proxy.onCut?.();
