@@ -68,7 +68,7 @@ static const char help_text[] =
     "  /help            this text\n"
     "  arrows, Ctrl-R   edit the line, earlier questions, search them\n"
     "  Ctrl-C           stop the answer; what was written is kept\n"
-    "  Ctrl-D           leave\n"
+    "  /exit, Ctrl-D    leave\n"
     "Pasted lines are one question.\n";
 
 /* The options that /set can change. */
@@ -97,6 +97,8 @@ struct chat {
     struct growing_text answer;   /* the current answer without thoughts */
     struct growing_text attached; /* files in front of the next question */
     struct answer_view view;
+    char *logit_bias; /* of /set, the one text among its options; NULL: none */
+    bool leaves;      /* the user has asked to leave */
 };
 
 static void append_text(struct growing_text *text, struct bytes more) {
@@ -153,7 +155,8 @@ static enum status chat_answer(struct chat *chat, struct bytes question, struct 
     if (!status)
         status = conversation_add(&chat->conversation, "assistant",
                                   (struct bytes){chat->answer.data, chat->answer.count}, error);
-    bool continues = status == STATUS_FULL || status == STATUS_TOO_LARGE || chat->remote;
+    bool continues = status == STATUS_FULL || status == STATUS_TOO_LARGE ||
+                     status == STATUS_INVALID || chat->remote; /* invalid: what /set has set */
     if (!status || !continues) return status;
     fprintf(stderr, "%s\n", error->text);
     if (asked) conversation_drop_last(&chat->conversation);
@@ -177,9 +180,13 @@ static enum status set_option(struct chat *chat, char *arguments, struct error *
     value += strspn(value, " \t");
     for (size_t i = 0; i < ARRAY_COUNT(settable); i++) {
         if (strcmp(arguments, settable[i]) != 0) continue;
-        char *kept = strdup(value); /* lives as long as the process, as a flag's value does */
-        check(kept);
-        return options_set(&chat_options, arguments, kept, &chat->values, error);
+        char *copy = strdup(value);
+        check(copy);
+        enum status status = options_set(&chat_options, arguments, copy, &chat->values, error);
+        bool is_kept = !status && options_find(&chat_options, arguments)->type == OPTION_TEXT;
+        free(is_kept ? chat->logit_bias : copy);
+        if (is_kept) chat->logit_bias = copy;
+        return status;
     }
     return error_set(error, STATUS_INVALID, "no such option; /set alone lists them");
 }
@@ -208,6 +215,8 @@ static enum status run_command(struct chat *chat, const char *name, char *argume
         fputs(help_text, stdout);
     else if (!strcmp(name, "/new") || !strcmp(name, "/reset"))
         return begin_conversation(chat, error);
+    else if (!strcmp(name, "/exit") || !strcmp(name, "/quit") || !strcmp(name, "/bye"))
+        chat->leaves = true;
     else if (!strcmp(name, "/save"))
         return conversation_save(&chat->conversation, arguments, error);
     else if (!strcmp(name, "/load"))
@@ -287,7 +296,7 @@ static enum status converse_on_terminal(struct chat *chat, struct error *error) 
     bool kept = chat->values.history && find_history(path);
     fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
     enum status status = line_editor_open("> ", kept ? path : NULL, &editor, error);
-    while (!status) {
+    while (!status && !chat->leaves) {
         enum line_kind kind = line_editor_read(editor, &line);
         if (kind == LINE_END) break;
         if (kind == LINE_READ)
@@ -305,7 +314,8 @@ static enum status converse_through_pipe(struct chat *chat, struct error *error)
     char *line = NULL;
     size_t capacity = 0;
     enum status status = STATUS_OK;
-    for (ssize_t count; !status && (count = getline(&line, &capacity, stdin)) >= 0;)
+    for (ssize_t count;
+         !status && !chat->leaves && (count = getline(&line, &capacity, stdin)) >= 0;)
         status = handle_line(chat, (struct bytes){line, (size_t)count}, error);
     free(line);
     return status;
@@ -324,6 +334,7 @@ static void close_chat(struct chat *chat) {
     chat_remote_close(chat->remote);
     free(chat->answer.data);
     free(chat->attached.data);
+    free(chat->logit_bias);
 }
 
 int program_chat(void *given, const struct option_result *result) {

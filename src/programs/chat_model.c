@@ -21,6 +21,8 @@ struct chat_model {
     uint32_t vocab, context_max;
     float *logits; /* [vocab] */
     struct model_prompt prompt;
+    uint32_t *computed; /* [computed_count] the last prompt's tokens, in KV memory */
+    uint32_t computed_count;
 };
 
 static void push_part(void *context, enum token_stream_part part, struct bytes text) {
@@ -63,20 +65,29 @@ static enum status choose_sampling(struct chat_model *model, const struct chat_v
                          model->text.stop_token_count, error);
 }
 
-/* Computes the prompt in the chunks of solo_prefill, so that Ctrl-C need not wait for its end. */
+/* Computes the prompt in the chunks of solo_prefill, so that Ctrl-C need not wait for its end. What
+ * it shares with the last prompt is there already, with the same bits. */
 static enum status chat_model_prefill(struct chat_model *model, struct error *error) {
+    const uint32_t *tokens = model->prompt.tokens;
     uint32_t count = (uint32_t)model->prompt.token_count, done = 0;
-    solo_reset(model->solo, 0);
+    uint32_t shared = min_u32(model->computed_count, count - 1); /* the last one has the logits */
+    while (done < shared && tokens[done] == model->computed[done])
+        done++;
+    done = done / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS; /* steps begin at whole blocks */
+    solo_truncate(model->solo, 0, done);
+    memcpy(model->computed, tokens, count * sizeof *tokens);
     while (done < count && !line_editor_interrupted()) {
         uint32_t chunk = solo_chunk(model->solo, count, done, 0);
         struct solo_row row = {.form = TOKEN_PROMPT,
-                               .tokens = model->prompt.tokens + done,
+                               .tokens = tokens + done,
                                .token_count = chunk,
                                .logits_count = done + chunk == count};
+        model->computed_count = 0;
         enum status status = solo_step(model->solo, &row, 1, model->logits, NULL, error);
         if (status) return status;
         done += chunk;
     }
+    model->computed_count = done;
     return STATUS_OK;
 }
 
@@ -124,7 +135,9 @@ enum status chat_model_answer(struct chat_model *model, const struct chat_values
 
 static enum status take_room(struct chat_model *model, struct error *error) {
     model->logits = malloc(model->vocab * sizeof(float));
-    if (!model->logits) return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
+    model->computed = calloc(model->context_max, sizeof *model->computed);
+    if (!model->logits || !model->computed)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
     /* the average token is rarely longer */
     enum status status =
         model_prompt_open(&model->prompt, &model->text, (size_t)model->context_max * 64, error);
@@ -201,6 +214,7 @@ void chat_model_close(struct chat_model *model) {
     model_prompt_close(&model->prompt);
     model_text_close(&model->text);
     free(model->logits);
+    free(model->computed);
     sampler_close(&model->sampler);
     free(model);
 }

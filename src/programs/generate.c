@@ -39,20 +39,23 @@ static const struct option generate_rows[] = {
      .maximum = 0.5 * LIMIT_CONTEXT},
     {"greedy", OPTION_FLAG, NULL, "always take the most likely token (as --temperature 0)",
      AT(greedy)},
-    {"temperature", OPTION_NUMBER, "0.6", "flattens (above 1) or sharpens the choice",
-     AT(temperature), .needs = "=greedy", .minimum = 0, .maximum = 2},
-    {"top-p", OPTION_NUMBER, "0.95",
-     "sample from the likeliest tokens with this total probability; 1: all", AT(top_p),
-     .needs = "=greedy", .minimum = 0, .maximum = 1},
-    {"top-k", OPTION_COUNT, NULL, "sample from this many tokens; 0: all", AT(top_k),
+    {"temperature", OPTION_NUMBER, "-1",
+     "flattens (above 1) or sharpens the choice; -1: the model's own (generation_config.json)",
+     AT(temperature), .needs = "=greedy", .minimum = -1, .maximum = 2},
+    {"top-p", OPTION_NUMBER, "-1",
+     "sample from the likeliest tokens with this total probability; 1: all; -1: the model's own",
+     AT(top_p), .needs = "=greedy", .minimum = -1, .maximum = 1},
+    {"top-k", OPTION_COUNT, NULL, "sample from this many tokens; 0: the model's own", AT(top_k),
      .needs = "=greedy", .maximum = LIMIT_VOCAB},
     SAMPLER_OPTIONS(struct generate_values),
     {"schema", OPTION_TEXT, NULL, "a file with a JSON schema for the answer", AT(text.schema)},
     {"regex", OPTION_TEXT, NULL, "a regular expression (ECMA) for the whole answer",
      AT(text.regex)},
     {"grammar", OPTION_TEXT, NULL, "a file with a grammar (GBNF) for the answer", AT(text.grammar)},
-    {"seed", OPTION_COUNT, NULL, "the same seed gives the same answer", AT(seed),
-     .needs = "=greedy"},
+    {"seed", OPTION_COUNT, NULL,
+     "the same seed gives the same answer; without this option it is 0, and a prompt gets the same "
+     "answer each time",
+     AT(seed), .needs = "=greedy"},
     {"logprobs", OPTION_COUNT, NULL,
      "with --json: print each token's log probability, and those of this many likeliest tokens",
      AT(logprobs), .maximum = LIMIT_TOP_LOGPROBS},
@@ -94,6 +97,7 @@ struct generation {
     float *logits;                   /* [prompts.count][vocab] of one step */
     bool words;                      /* prompt and answer are text; otherwise ids */
     struct generate_text *text;
+    struct sampling sampling;            /* the model's own */
     struct answer_ends ends;             /* tokens that end an answer */
     int64_t begin_ns, prompt_ns, end_ns; /* prompt_ns: all prompts were computed */
 };
@@ -114,12 +118,13 @@ static enum status begin_answer(const struct generation *generation, uint32_t in
     const struct generate_values *values = &generation->values;
     const struct model_run_prompt *prompt = &generation->prompts.list[index];
     struct sampler *sampler = &generation->answers[index].sampler;
-    sampler->sampling = (struct sampling){
-        .temperature = values->greedy ? 0 : (float)values->temperature,
-        .top_p = (float)values->top_p,
-        .top_k = (uint32_t)values->top_k,
-        .seed = values->seed,
-    };
+    struct sampling *sampling = &sampler->sampling;
+    *sampling = generation->sampling;
+    if (values->temperature >= 0) sampling->temperature = (float)values->temperature;
+    if (values->greedy) sampling->temperature = 0;
+    if (values->top_p >= 0) sampling->top_p = (float)values->top_p;
+    if (values->top_k) sampling->top_k = (uint32_t)values->top_k;
+    sampling->seed = values->seed;
     sampler_begin(sampler, prompt->tokens, prompt->count);
     return sampler_apply(sampler, &values->sampler, generation->ends.tokens, generation->ends.count,
                          error);
@@ -311,6 +316,8 @@ static enum status generate_begin(struct generation *generation, const char *pro
     enum status status =
         rank_job_solo_options(&generation->values.run, &generation->values.job, &options, error);
     if (!status) status = open_prompts(generation, prompt, options.model.directory, error);
+    if (!status)
+        status = generate_text_sampling(options.model.directory, &generation->sampling, error);
     if (!status) status = generate_open_model(generation, &options, error);
     if (!status)
         status = generate_text_begin(generation->text, generation->shape, generation->prompts.count,

@@ -34,6 +34,13 @@ enum status generate_text_begin(struct generate_text *text, const struct shape *
     return STATUS_OK;
 }
 
+/* This build reads no generation_config.json. */
+enum status generate_text_sampling(const char *directory, struct sampling *out,
+                                   struct error *error) {
+    *out = (struct sampling){.temperature = 1, .top_p = 1};
+    return STATUS_OK;
+}
+
 bool generate_text_mask(struct generate_text *text, uint32_t answer, const uint64_t **mask_out) {
     *mask_out = NULL;
     return true;

@@ -243,6 +243,11 @@ enum status generate_text_open(const struct generate_text_values *values, const 
     return status;
 }
 
+enum status generate_text_sampling(const char *directory, struct sampling *out,
+                                   struct error *error) {
+    return model_text_read_sampling(directory, out, error);
+}
+
 enum status generate_text_begin(struct generate_text *text, const struct shape *shape,
                                 uint32_t answer_count, struct answer_ends *ends_out,
                                 struct error *error) {

@@ -9,6 +9,7 @@
 
 #include "command/json_print.h"
 #include "compute/weights/shape.h"
+#include "contract/sampling.h"
 
 struct generate_text;
 
@@ -42,6 +43,11 @@ const uint32_t *generate_text_prompt(const struct generate_text *text, uint32_t 
 enum status generate_text_begin(struct generate_text *text, const struct shape *shape,
                                 uint32_t answer_count, struct answer_ends *ends_out,
                                 struct error *error) MUST_USE;
+
+/* Reads the model's own sampling parameters: those of generation_config.json, or else temperature
+ * 1. */
+enum status generate_text_sampling(const char *directory, struct sampling *out,
+                                   struct error *error) MUST_USE;
 
 /* The mask of the answer's next token, valid until the next call. NULL: all tokens are allowed.
  * Returns false if no token is allowed. */

@@ -19,7 +19,7 @@ SAME = ("--cpu-mask", "avx512")  # the same answers on every machine with AVX2
 def through_a_pipe():
     done = subprocess.run([fathom, "chat", "--temperature", "0", *SAME], text=True, capture_output=True,
                           timeout=PATIENCE,
-                          input="My name is Anna.\n\nWhat is my name?\n/reset\nWhat is 12 + 30?\n/frob\n")
+                          input="My name is Anna.\n\nWhat is my name?\n/reset\nWhat is 12 + 30?\n/frob\n/quit\nWhat is 1 + 1?\n")
     assert done.returncode == 0, done
     answers = done.stdout.split("\n\n")
     assert len(answers) == 4 and "Anna" in answers[1] and answers[2:] == ["12 + 30 = 42", ""], done.stdout

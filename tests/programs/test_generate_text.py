@@ -3,9 +3,11 @@
 """test_generate_text.py FATHOM: prompts in words: `fathom generate` answers the ids that `fathom tokenize` gives, and what
 stands in a prompt forges no turn."""
 import json
+import os
+import shutil
 import tempfile
 
-from command import answer_of, attempt, refuse, run
+from command import answer_of, attempt, fathom, refuse, run
 
 
 def check_forged_turns():
@@ -61,6 +63,29 @@ def check_parts():
     assert "zero byte" in run("generate", code=1, stdin=None, input="a\0b")
 
 
+def check_own_sampling():
+    """Without options an answer is sampled as the model's generation_config.json says, of text and of token ids."""
+    def tokens(*arguments):
+        return json.loads(run("generate", "--json", "--max-new", 24, "--cpu-mask", "avx512", *arguments))["tokens"]
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = folder + "/model"
+        shutil.copytree(os.path.dirname(os.path.abspath(fathom)) + "/../models/tiny-r1", model)
+        prompts = ["Tell me a story."], ["--tokens", "5,9,3", "--ignore-eos"]
+        for own, options in (({"do_sample": False}, ["--greedy"]),
+                             ({"temperature": 1.7, "top_p": 0.9, "top_k": 40}, ["--temperature", 1.7, "--top-p", 0.9, "--top-k", 40])):
+            with open(model + "/generation_config.json", "w", encoding="utf-8") as file:
+                json.dump({"bos_token_id": 0, "eos_token_id": 1, **own}, file)
+            for prompt in prompts:
+                expected = tokens(*options, *prompt)
+                assert tokens("--model", model, *prompt) == expected, (own, prompt)
+                assert tokens("--model", model, "--temperature", 1, "--top-p", 1, *prompt) != expected, (own, prompt)
+        with open(model + "/generation_config.json", "w", encoding="utf-8") as file:
+            json.dump({"temperature": -1}, file)
+        refuse(1, "generation_config.json: .*temperature", "generate", "--model", model, "--tokens", "5")
+
+
 check_forged_turns()
 check_own_template()
+check_own_sampling()
 check_parts()

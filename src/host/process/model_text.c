@@ -306,6 +306,14 @@ enum status model_text_open(const char *directory, const struct shape *shape,
     return end(&text, status, out);
 }
 
+enum status model_text_read_sampling(const char *directory, struct sampling *out,
+                                     struct error *error) {
+    struct model_text text = nothing;
+    enum status status = open_generation(directory, LIMIT_VOCAB, &text, error);
+    if (!status) *out = text.sampling;
+    return status;
+}
+
 void model_text_close(struct model_text *text) {
     if (text->tokenizer) tokenizer_close(text->tokenizer);
     free(text->memory);

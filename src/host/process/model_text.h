@@ -49,6 +49,10 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
 enum status model_text_open_words(const char *directory, struct model_text *out,
                                   struct error *error) MUST_USE;
 
+/* The sampling defaults alone. */
+enum status model_text_read_sampling(const char *directory, struct sampling *out,
+                                     struct error *error) MUST_USE;
+
 /* Finds the tokens that end an answer, for every generator: each id of `shape` (eos_token_id of
  * config.json and of generation_config.json), and the tokenizer's eos_token, if it is a token of
  * the model. */

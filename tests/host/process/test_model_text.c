@@ -99,6 +99,9 @@ TEST_AROUND(generation_config_sets_the_defaults, make_directory, remove_director
     assert_int_equal(open_with("{\"do_sample\": false, \"temperature\": -1, \"top_p\": null}"),
                      STATUS_OK);
     assert_true(text.sampling.temperature == 0 && text.sampling.top_p == 1);
+    struct sampling alone;
+    assert_int_equal(model_text_read_sampling(directory, &alone, &error), STATUS_OK);
+    assert_true(alone.temperature == 0 && alone.top_p == 1);
 }
 
 /* Other servers write them, and mean nothing by them. */
