@@ -28,6 +28,20 @@ class Painter {
   }
 }
 
+// A letter keeps this many accents: with thousands, a browser lays out one line for seconds. Languages need fewer than ten.
+const accentsMax = 24, tooManyAccents = new RegExp(`(\\p{M}{${accentsMax}})\\p{M}+`, 'gu');
+
+class Accents {
+  constructor() { this.last = ''; } // those at the end of the text so far
+
+  limit(text) {
+    const kept = (this.last + text).replace(tooManyAccents, '$1');
+    const fresh = kept.slice(this.last.length);
+    this.last = /\p{M}*$/u.exec(kept)[0];
+    return fresh;
+  }
+}
+
 // ---- plain text ----
 
 class PlainText {
@@ -35,9 +49,10 @@ class PlainText {
     this.element = element;
     this.fresh = '';
     this.line = null;
+    this.accents = new Accents();
   }
 
-  append(text) { this.fresh += text; }
+  append(text) { this.fresh += this.accents.limit(text); }
 
   // A line is an element of its own: a browser lays out only the last one again.
   paint() {
@@ -83,6 +98,7 @@ export class MarkdownText {
   constructor(element, later) {
     this.element = element;
     this.later = later;
+    this.accents = new Accents();
     this.source = '';   // what is not finished, from the start of a block
     this.links = {};    // definitions: [label]: address
     this.unlinked = []; // {raw, nodes}: finished blocks with brackets, which a later definition may turn into links
@@ -92,7 +108,7 @@ export class MarkdownText {
     this.plain = null;  // a block that is too long, up to a blank line
   }
 
-  append(text) { this.source += text.replaceAll('\r', ''); }
+  append(text) { this.source += this.accents.limit(text.replaceAll('\r', '')); }
 
   paint(finished) {
     for (const node of this.tail) node.remove();
@@ -159,11 +175,13 @@ export class MarkdownText {
     const fence = /\n(?:`{3,}[^`\n]*|~{3,}[^\n]*)\n/.exec(this.source);
     const text = fence ? this.source.slice(0, fence.index + 1) : this.source;
     if (text.length <= blockMax) return { text, whole: Boolean(fence) };
-    const blank = text.lastIndexOf('\n\n', blockMax - 2);
-    return blank > 0 ? { text: text.slice(0, blank + 2), whole: false, more: true } : { text: '', whole: false };
+    const blank = text.lastIndexOf('\n\n', blockMax - 2), line = text.lastIndexOf('\n', blockMax - 1);
+    return { text: text.slice(0, blank > 0 ? blank + 2 : line + 1), whole: false, more: true }; // '': a line is too long
   }
 
   takeBlocks(finished) {
+    this.source = this.source.replace(/^(?:[ \t]*\n)+/, '');
+    if (!this.source) return false;
     const { text, whole, more } = this.window();
     if (!text && whole) {
       this.openFence();

@@ -11,6 +11,7 @@ import './vendor/purify.min.js';
 const purify = globalThis.DOMPurify;
 
 export const blockMax = 1 << 15;    // characters of a block that is parsed; a longer one is shown as plain text
+const marksMax = 1500;              // of emphasis, code, links and formulas in a paragraph
 const formulaMax = 4000;
 const definingFormulaMax = 400;     // of one with \def: the sum of its expansions stays small
 const highlightMax = 1 << 16, highlightLineMax = 2000;
@@ -134,11 +135,14 @@ const marked = new Marked({ gfm: true, renderer, tokenizer, extensions: [blockFo
 
 const tooDeep = /^[ \t]*(?:(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])[ \t]*){24}|^[ \t]{120,}\S/m;
 
+// Marked's time grows with the square of these in a paragraph.
+const tooManyMarks = (source) => source.split(/\n[ \t]*\n/).some((piece) => (piece.match(/[*_~]+|[[\]]|`+|\$/g)?.length ?? 0) > marksMax);
+
 const asText = (raw) => [{ type: 'plain', raw }];
 
 // The blocks of a source. Their `raw` together are the source. `links` are the link definitions so far.
 export function parse(source, links, mayGrow) {
-  if (source.length > blockMax || tooDeep.test(source)) return asText(source);
+  if (source.length > blockMax || tooDeep.test(source) || tooManyMarks(source)) return asText(source);
   open = mayGrow;
   try {
     const lexer = new Lexer(marked.defaults);
@@ -197,6 +201,7 @@ function typeset(node) {
   } catch {
     return; // the source stays
   }
+  if (made.querySelector('[mathsize] [mathsize]')) return; // sizes multiply
   node.replaceChildren(...made.childNodes);
   node.classList.add('set');
 }

@@ -114,7 +114,7 @@ test('half a table, half a fence, half a formula and half a word in bold are sho
 test('code is copied to the last letter', async () => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await answerWith(page, 'Run:\n\n```sh\n# <b>\necho "a" && ls\n', '```\nDone');
-  await page.getByLabel('Your message').fill('x');
+  await page.locator('#question').fill('x');
   await page.keyboard.press('Enter');
   await page.locator('.code button', { hasText: 'Copy' }).click();
   await page.locator('.code button', { hasText: 'Copied' }).waitFor();
@@ -148,4 +148,110 @@ test('the libraries are those of the manifest, and the first load is small', asy
   console.log(`# the page's first load is ${bytes} bytes`);
   assert.ok(bytes < 250000, JSON.stringify(loaded));
   assert.ok(!loaded.some(([path]) => /katex|highlight/.test(path)), 'KaTeX and Highlight.js come when they are needed');
+});
+
+// ---- hostile answers ----
+
+// Shows the text at once and in pieces, as `show` does, and returns what is on the page: names of elements, names of
+// attributes, and the milliseconds that the longest painting took.
+const showHostile = async (text, pieces = 4) => {
+  const began = performance.now();
+  await show(text, { size: Math.ceil(text.length / pieces) });
+  const ms = performance.now() - began;
+  return { ms, ...await answer().evaluate((element) => {
+    const all = [...element.querySelectorAll('*')], depth = (node) => { let n = 0; while ((node = node.parentElement)) n++; return n; };
+    return {
+      elements: [...new Set(all.map((each) => each.localName))].sort(),
+      attributes: [...new Set(all.flatMap((each) => each.getAttributeNames()))].sort(),
+      count: all.length,
+      depth: all.reduce((most, each) => Math.max(most, depth(each)), 0),
+      letters: element.textContent.length,
+      wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      tall: Math.max(0, ...all.map((each) => each.getBoundingClientRect().height)),
+    };
+  }) };
+};
+
+test('HTML, SVG and MathML of an answer are text, wherever they stand', async () => {
+  const evil = ['<script>alert(1)</script>', '<img src=x onerror=alert(1)>', '<svg onload=alert(1)><circle/></svg>',
+    '<iframe srcdoc="<script>alert(1)</script>"></iframe>', '<style>*{display:none}</style>', '<a href="javascript:alert(1)">x</a>',
+    '<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>', '<form action=/v1/models><input name=a><button>x</button></form>',
+    '<base href="https://evil.example/">', '<meta http-equiv=refresh content="0;url=https://evil.example/">', '<link rel=stylesheet href=x>',
+    '<object data=x></object>', '<br onclick=alert(1)>', '<sub style="position:fixed">x</sub>', '<details open ontoggle=alert(1)>x',
+    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">', '<!--><img src=x onerror=alert(1)>-->', '<template><img src=x></template>',
+    '<x id=log class=turn name=key>x</x>', '<p id="question">', '<![CDATA[<img src=x onerror=alert(1)>]]>'];
+  let dialogs = 0;
+  page.on('dialog', (dialog) => { dialogs++; dialog.dismiss(); });
+  for (const html of evil)
+    for (const text of [html, `a ${html} b`, `- ${html}`, `> ${html}`, `| ${html} |\n|---|\n| ${html} |`, `# ${html}`, `\`${html}\``,
+      `[${html}](https://a.example)`, `![${html}](https://a.example)`, `$${html}$`, `\\[${html}\\]`, `\`\`\`html\n${html}\n\`\`\``,
+      `\`\`\`"><img onerror=alert(1)>\n${html}\n\`\`\``, `<sub>\n${html}</sub>`, `[a](<${html}>)`, `[a](https://a.example "${html}")`]) {
+      const { elements, attributes } = await showHostile(text, 3);
+      for (const name of ['script', 'img', 'svg', 'iframe', 'style', 'form', 'input', 'base', 'meta', 'link', 'object', 'details', 'template', 'x'])
+        assert.ok(!elements.includes(name), `${name} of ${text}`);
+      for (const name of attributes)
+        assert.ok(!name.startsWith('on') && !['id', 'name', 'style', 'src', 'action', 'srcdoc'].includes(name), `${name} of ${text}`);
+      assert.equal(await answer().locator('a:not([href^="https://"])').count(), 0, text);
+    }
+  assert.equal(dialogs, 0);
+});
+
+test('formulas that would grow without end, load, link or fill the page stay small', async () => {
+  const bombs = ['\\def\\a{\\a\\a}\\a', '\\def\\a{aaaaaaaaaa}\\def\\b{\\a\\a\\a\\a}\\def\\c{\\b\\b\\b\\b}\\def\\d{\\c\\c\\c\\c}\\d\\d\\d\\d',
+    `\\def\\a{${'x'.repeat(3000)}}${'\\a'.repeat(300)}`, `\\newcommand{\\a}[1]{#1#1}${'\\a{'.repeat(60)}x${'}'.repeat(60)}`,
+    '\\gdef\\frac{\\frac}\\frac12', '{'.repeat(1900) + '}'.repeat(1900), '\\sqrt{'.repeat(600) + '}'.repeat(600), '^'.repeat(3000),
+    '\\left('.repeat(500), '\\begin{matrix}' + '&'.repeat(3000) + '\\end{matrix}', '\\rule{100000em}{100000em}', '\\kern{99999em}x',
+    '\\raisebox{99999em}{x}', '\\href{javascript:alert(1)}{x}', '\\url{javascript:alert(1)}', '\\includegraphics{https://evil.example/a.png}',
+    '\\htmlClass{turn}{x}', '\\htmlStyle{position: fixed}{x}', '\\htmlData{a=b}{x}', '\\htmlId{log}{x}', '\\text{<img src=x onerror=alert(1)>}',
+    '\\unicode{x}', '\\Huge '.repeat(300) + 'x', '\\color{red;background:url(https://evil.example)}x'];
+  for (const tex of bombs)
+    for (const text of [`\\[${tex}\\]`, `a \\(${tex}\\) b`]) {
+      const { count: nodes, elements, attributes, wide, tall } = await showHostile(text, 2);
+      assert.ok(nodes < 20000, `${nodes} nodes of ${tex.slice(0, 60)}`);
+      assert.ok(!elements.includes('a') && !elements.includes('img'), tex.slice(0, 60));
+      assert.ok(!attributes.some((name) => ['style', 'id', 'href', 'src', 'data-a'].includes(name)), `${attributes} of ${tex.slice(0, 60)}`);
+      assert.equal(wide, 0, `the page is wider by ${tex.slice(0, 60)}`);
+      assert.ok(tall < 3000, `${tall} px of ${tex.slice(0, 60)}`);
+    }
+  await show('\\(x^2\\)'); // definitions of other formulas are gone
+  assert.equal(await count('math msup'), 1);
+});
+
+test('long lines and deep nesting are shown, as plain text where they must', async () => {
+  const million = 1 << 20, hostile = {
+    'a line of 1 MB': 'x'.repeat(million), 'words of 1 MB': 'word '.repeat(million / 5), 'a million stars': '*'.repeat(million),
+    'stars and letters': '*a **b '.repeat(20000), brackets: '['.repeat(million), 'brackets that close': '[a]('.repeat(50000), ticks: '`a``b'.repeat(50000),
+    'many dollars': '$a $$ '.repeat(30000), 'open formulas': '\\(a \\[b '.repeat(30000), tildes: '~a~~b'.repeat(30000), underscores: '_a__b '.repeat(30000), 'less than': '<a '.repeat(50000),
+    'html comments': '<!-- '.repeat(50000), pipes: '|'.repeat(million), 'a wide table': `${'|a'.repeat(10000)}|\n${'|-'.repeat(10000)}|\n${'|b'.repeat(10000)}|`,
+    'quotes 10,000 deep': '>'.repeat(10000) + ' a', 'quotes with blanks': '> '.repeat(10000) + 'a', 'lists 10,000 deep': '- '.repeat(10000) + 'a',
+    'numbers 10,000 deep': '1. '.repeat(10000) + 'a', 'lists by indents': Array.from({ length: 1000 }, (_, i) => `${'  '.repeat(i)}- a`).join('\n'),
+    'both by turns': '> - '.repeat(5000) + 'a', 'nested emphasis': '*a _b '.repeat(2000) + 'c' + '_ *'.repeat(2000), 'nested links': '['.repeat(5000) + 'a' + '](b)'.repeat(5000),
+    'blank lines': '\n'.repeat(million), 'blanks': ' '.repeat(million), 'definitions': '[a]: https://a.example\n'.repeat(20000), 'code of 1 MB': `\`\`\`js\n${'x'.repeat(million)}\n\`\`\``,
+    'a fence of 1 MB': '`'.repeat(million), 'hard breaks': 'a  \n'.repeat(50000), 'entities': '&amp;'.repeat(50000), 'addresses': 'http://a.b@c '.repeat(20000), 'a list of 10,000': '- a\n'.repeat(10000),
+    'zero width': '\u200B'.repeat(100000), 'joiners': '\u200D'.repeat(100000), 'marks on one letter': `a${'\u0301'.repeat(100000)}`, 'turned around': `\u202E${'abc '.repeat(1000)}`,
+    'a heading of setext lines': 'a\n='.repeat(20000), 'half surrogates': '\uD800'.repeat(1000) + 'a\0b',
+  };
+  let slowest = ['', 0];
+  // What is longer than a block may be is not parsed, so each is also tried just below that.
+  const short = Object.entries(hostile).map(([name, text]) => [`${name}, cut`, text.slice(0, 32000)]);
+  for (const [name, text] of [...Object.entries(hostile), ...short]) {
+    const { ms, depth, wide, letters, elements } = await showHostile(text);
+    if (ms > slowest[1]) slowest = [name, ms];
+    if (process.env.FATHOM_VERBOSE) console.log(`# ${name}: ${ms.toFixed(0)} ms, ${depth} deep, ${letters} letters`);
+    assert.ok(depth < 300, `${depth} deep: ${name}`);
+    assert.ok(wide <= 0, `${wide} px too wide: ${name}`);
+    if (!/^(blank|definitions)/.test(name)) assert.ok(elements.length > 0, `nothing is shown: ${name}`);
+  }
+  console.log(`# the slowest was '${slowest[0]}' with ${slowest[1].toFixed(0)} ms`);
+  assert.equal(await show('still **here**'), '<p>still <strong>here</strong></p>');
+});
+
+test('a letter has accents, but not thousands', async () => {
+  const text = `e\u0301 ${'a' + '\u0301'.repeat(1000)} b`;
+  for (const size of [1, 7, text.length]) assert.equal(await show(text, { size }), `<p>e\u0301 a${'\u0301'.repeat(24)} b</p>`);
+});
+
+test('code shows the characters that one does not see', async () => {
+  await show('```sh\nls \u202E\u200B-la\u{E0041}\n```\n\n```\n👩\u200D💻\n```\n\n- `a`\n\n      b\u200Bc');
+  assert.deepEqual(await words('pre'), ['ls ⟨U+202E⟩⟨U+200B⟩-la⟨U+E0041⟩', '👩\u200D💻', 'b⟨U+200B⟩c']);
 });
