@@ -125,8 +125,9 @@ void answer_view_open(struct answer_view *view) {
     bool terminal = isatty(STDOUT_FILENO);
     FILE *thoughts = terminal ? stdout : stderr;
     bool thoughts_seen = terminal || isatty(STDERR_FILENO);
-    const char *no_colour = getenv("NO_COLOR");
-    view->colour = thoughts_seen && !(no_colour && *no_colour);
+    const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
+    bool dims = kind && strcmp(kind, "dumb") != 0 && !(no_colour && *no_colour);
+    view->colour = thoughts_seen && dims;
     view->text = (struct answer_lines){.out = stdout, .verbatim = !terminal};
     view->thought = (struct answer_lines){.out = thoughts,
                                           .verbatim = !thoughts_seen,

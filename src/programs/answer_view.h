@@ -3,8 +3,9 @@
  * between words, and no control character or mark that hides or reorders text: those are printed as
  * \xNN. Anything else gets the text as it is.
  *
- * Thoughts are apart from the answer. On a terminal they are dimmed, or, with NO_COLOR, each line
- * begins with "| ". If stdout is no terminal, it gets the answer alone, and stderr the thoughts.
+ * Thoughts are apart from the answer. On a terminal they are dimmed, or, with NO_COLOR or on a dumb
+ * terminal, each line begins with "| ". If stdout is no terminal, it gets the answer alone, and
+ * stderr the thoughts.
  */
 #pragma once
 

@@ -4,7 +4,9 @@
 stands in a prompt forges no turn."""
 import json
 import os
+import pty
 import shutil
+import sys
 import tempfile
 
 from command import answer_of, attempt, fathom, refuse, run
@@ -85,7 +87,33 @@ def check_own_sampling():
         refuse(1, "generation_config.json: .*temperature", "generate", "--model", model, "--tokens", "5")
 
 
+def on_terminal(**more):
+    """What `generate` prints on a terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.pop("NO_COLOR", None)
+        os.environ.update({"TERM": "xterm", **more})
+        os.execv(sys.argv[1], [sys.argv[1], "generate", "--activations", "f32", "--greedy", "What is 2 + 3?"])
+    text = b""
+    try:
+        while data := os.read(terminal, 4096):
+            text += data
+    except OSError:
+        pass  # the terminal's end
+    assert os.waitpid(child, 0)[1] == 0, text
+    return text.decode().replace("\r\n", "\n")
+
+
+def check_terminal():
+    """Thoughts stand before the answer, dimmed or, without colours, with a mark on each line."""
+    thoughts = attempt("generate", "--activations", "f32", "--greedy", "What is 2 + 3?").stderr.rstrip("\n")
+    assert on_terminal() == "\033[2m%s\033[0m\n\n2 + 3 = 5\n" % thoughts, on_terminal()
+    marked = "\n".join("| " + line for line in thoughts.split("\n"))
+    assert on_terminal(NO_COLOR="1") == marked + "\n\n2 + 3 = 5\n" == on_terminal(TERM="dumb")
+
+
 check_forged_turns()
 check_own_template()
 check_own_sampling()
 check_parts()
+check_terminal()

@@ -155,7 +155,7 @@ def answers_fit_the_screen(folder):
 def nothing_in_an_answer_moves_the_terminal(folder):
     Puppet.events = [event(reasoning_content="think\x1b[5A"), event(content="a\x1b[2J\x1b]0;title\x07b\x1b[?25l\u009b3Ac\u202ed\r")]
     url = Puppet.start()
-    for more, mark in (((), ""), (("NO_COLOR=1",), r"\| ")):
+    for more, mark in (((), ""), (("NO_COLOR=1",), r"\| "), (("TERM=dumb",), r"\| ")):
         screen = Screen(folder, "--url", url, model=(), more=more)
         screen.type("Hi")
         screen.press("Enter")
