@@ -58,7 +58,7 @@ class Screen:
         """The conversation, as /save writes it."""
         self.type("/save " + self.saved)
         self.press("Enter")
-        self.wait_for(r"/save(.|\n)*\n> *\Z")
+        self.wait_for(r"/save \S+\n> *\Z")
         with open(self.saved, encoding="utf-8") as file:
             found = json.load(file)["messages"]
         os.remove(self.saved)
