@@ -48,7 +48,7 @@ def main():
         assert answer == "4728 + 915 = 5643\n" if serving == "1" else answer.strip(), answer
         if serving == "1":
             serves(program)
-        for name in ("fathom/models/tiny-r1/LICENSE", "fathom/models/tiny-r1/MODEL_CARD.md", "doc/fathom/LICENSE"):
+        for name in ("fathom/models/tiny-r1/LICENSE", "fathom/models/tiny-r1/MODEL_CARD.md", "doc/fathom/LICENSE", "doc/fathom/LICENSES"):
             assert os.path.getsize(os.path.join(data, name)) > 1000, name
         config = os.path.join(model, "config.json")
         with open(config, "w") as file:

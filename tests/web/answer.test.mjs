@@ -152,6 +152,16 @@ test('the libraries are those of the manifest, and the first load is small', asy
 
 // ---- hostile answers ----
 
+test('the browser refuses HTML that DOMPurify has not made', async () => {
+  const refused = await page.evaluate(() => {
+    const element = document.createElement('p');
+    try { element.innerHTML = '<b>x</b>'; } catch (error) { return error.name; }
+    return element.innerHTML;
+  });
+  assert.equal(refused, 'TypeError');
+  assert.match(complaints.splice(0).join(), /TrustedHTML/);
+});
+
 // Shows the text at once and in pieces, as `show` does, and returns what is on the page: names of elements, names of
 // attributes, and the milliseconds that the longest painting took.
 const showHostile = async (text, pieces = 4) => {

@@ -114,7 +114,7 @@ void http_reply_asset(const struct http_reply *reply, const struct http_asset *a
         "ETag: %s\r\nCache-Control: no-cache\r\nReferrer-Policy: no-referrer\r\n"
         "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
         "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'\r\n",
+        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify\r\n",
         tag);
     if (same)
         evbuffer_add_printf(reply->out, "\r\n");

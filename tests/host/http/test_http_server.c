@@ -550,6 +550,7 @@ TEST_AROUND(serves_its_pages, open_server, close_server) {
     say(client, "GET /?q=1 HTTP/1.1\r\nHost: a\r\n\r\n");
     receive(client, "<p>page");
     assert_non_null(strstr(received, "Content-Security-Policy: default-src 'none';"));
+    assert_non_null(strstr(received, "trusted-types dompurify\r\n"));
     char *tag = strstr(received, "ETag: ");
     assert_non_null(tag);
     char request[128];
