@@ -692,7 +692,7 @@ def law_documents(root):
 def law_mutations(root):
     called = {name for path in walk(root, ".c", ".h", under="src") for name in re.findall(r"\b(\w+)\(", read(root, path))}
     for path in walk(root, ".patch", under="tests/simulate/mutations"):
-        planted = subprocess.run(["patch", "-p1", "--forward", "--reject-file=-", "--fuzz=3", "--dry-run", "-d", root, "-i",
+        planted = subprocess.run(["patch", "-p1", "--forward", "--reject-file=-", "--fuzz=0", "--dry-run", "-d", root, "-i",
                                   os.path.abspath(os.path.join(root, path))], capture_output=True, text=True)
         if planted.returncode:
             breach(path, "does not apply any more: " + planted.stdout.strip().replace("\n", "; "))

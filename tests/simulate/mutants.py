@@ -82,7 +82,7 @@ def main():
             sys.exit(f"mutants: a seed of {test} breaks without any planted bug")
     failed = 0
     for patch in patches:
-        plant = ("patch", "-p1", "--forward", "--reject-file=-", "--fuzz=3", "-d", source, "-i", patch)
+        plant = ("patch", "-p1", "--forward", "--reject-file=-", "--fuzz=0", "-d", source, "-i", patch)
         planted = run(*plant, "--dry-run")
         if planted.returncode:
             print(f"{patch.stem}: DOES NOT APPLY ANY MORE\n{planted.stdout}", flush=True)
