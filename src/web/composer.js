@@ -30,7 +30,8 @@ function count() {
     try { found = await server.countTokens(text, signal); } catch { /* the server is away */ }
     if (found === null || signal.aborted || text !== question.value) return;
     const most = server.tokensMax;
-    tokens.textContent = `${found} ${found === 1 ? 'token' : 'tokens'}${most ? ` of ${most}` : ''}`;
+    tokens.textContent = found === Infinity ? `more than ${most} tokens`
+      : `${found} ${found === 1 ? 'token' : 'tokens'}${most ? ` of ${most}` : ''}`;
     tokens.classList.toggle('bad', most > 0 && found >= most);
   }, countPauseMs);
 }

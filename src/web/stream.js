@@ -138,9 +138,12 @@ export class Server {
     return true;
   }
 
+  // null: unknown; Infinity: more than fit.
   async countTokens(text, signal) {
     const response = await this.post('tokenize', { prompt: text, add_special_tokens: false }, signal);
-    return response.ok ? (await response.json()).count : null;
+    const answer = await response.json();
+    if (response.ok) return answer.count;
+    return answer.error?.code === 'context_length_exceeded' ? Infinity : null;
   }
 
   // Resolves when the server is there again. onWait(message, now): a reader may call now() to ask at once.

@@ -118,7 +118,8 @@ export class AnswerView {
     if (turn.text !== this.shown) {
       if (!this.renderer) {
         this.body.replaceChildren();
-        this.renderer = create(this.body, { around: this.page.following });
+        // JSON of a schema is no Markdown.
+        this.renderer = create(this.body, { plain: Boolean(turn.params?.response_format), around: this.page.following });
         this.shown = '';
       }
       this.renderer.append(turn.text.slice(this.shown.length));

@@ -81,9 +81,11 @@ export class Tab {
 
 // What nginx does with `location PREFIX { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
 // `chunksMax`: the connection breaks after so many chunks of an answer's text, and `onCut` is called.
-export async function startProxy(target, prefix = '/', port = 0) {
+export async function startProxy(target, prefixes = '/', port = 0) {
+  const [first] = [prefixes].flat();
   const proxy = createServer((asked, answer) => {
-    if (!asked.url.startsWith(prefix)) {
+    const prefix = [prefixes].flat().find((one) => asked.url.startsWith(one));
+    if (!prefix) {
       answer.writeHead(404).end();
       return;
     }
@@ -106,7 +108,7 @@ export async function startProxy(target, prefix = '/', port = 0) {
     asked.pipe(passed);
   });
   await new Promise((resolve) => { proxy.listen(port, '127.0.0.1', resolve); });
-  proxy.url = `http://127.0.0.1:${proxy.address().port}${prefix.slice(0, -1)}`;
+  proxy.url = `http://127.0.0.1:${proxy.address().port}${first.slice(0, -1)}`;
   proxy.stop = () => {
     const closed = new Promise((resolve) => { proxy.close(resolve); });
     proxy.closeAllConnections();
