@@ -5,6 +5,7 @@
 import { blockMax, build, codeText, decorate, parse } from './markdown.js';
 
 const paintMsMin = 50, restPerWork = 9;
+const liveMax = 1 << 13; // characters of code that is coloured while it grows; all of it is at the end
 
 // Calls paint(finished) some time after each request(), and at once by end(). `around` gets each painting as a function.
 class Painter {
@@ -123,15 +124,16 @@ export class MarkdownText {
   openFence() {
     const found = fenceStart.exec(this.source);
     const [marks, name] = found[1] ? [found[1], found[2]] : [found[3], found[4]];
-    const [node] = build({ type: 'code', raw: '', text: '', lang: name.trim() });
+    const holder = this.made({ type: 'code', raw: '', text: '', lang: name.trim() }, true), node = holder.firstChild;
     this.list = null;
     this.source = this.source.slice(found[0].length);
     this.element.append(node);
-    this.fence = { close: new RegExp(`^ {0,3}${marks[0]}{${marks.length},}[ \\t]*$`), node, code: node.firstElementChild, lines: [] };
+    const close = new RegExp(`^ {0,3}${marks[0]}{${marks.length},}[ \\t]*$`);
+    this.fence = { close, node, code: node.querySelector('code'), lines: 0, letters: 0 };
   }
 
   takeCode(finished) {
-    const { close, code, lines, node } = this.fence;
+    const { close, code, node } = this.fence;
     let fresh = '', ended = false;
     while (this.source && !ended) {
       const end = this.source.indexOf('\n');
@@ -140,19 +142,15 @@ export class MarkdownText {
       this.source = end < 0 ? '' : this.source.slice(end + 1);
       ended = close.test(line);
       if (!ended) {
-        fresh += (lines.length ? '\n' : '') + codeText(line);
-        lines.push(line);
+        fresh += (this.fence.lines++ ? '\n' : '') + codeText(line);
       }
     }
     if (fresh) code.append(fresh);
-    if (!ended && !finished) return false;
-    this.fence = null;
-    const holder = document.createElement('div');
-    node.replaceWith(holder);
-    holder.append(node);
-    decorate(holder, true, this.later);
-    holder.replaceWith(...holder.childNodes);
-    return true;
+    this.fence.letters += fresh.length;
+    ended ||= finished;
+    if (ended || this.fence.letters < liveMax) decorate(node, true, this.later);
+    if (ended) this.fence = null;
+    return ended;
   }
 
   // ---- a block that is too long to be parsed ----

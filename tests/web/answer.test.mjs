@@ -100,7 +100,8 @@ test('half a table, half a fence, half a formula and half a word in bold are sho
   for (const half of ['| a | b |', '| a | b |\n|', '| a | b |\n|--', '| a | b |\n|---|---|\n| 1'])
     assert.match(await show(`x\n\n${half}`, { size: 1, finished: false }), /<th>a<\/th>\s*<th>b<\/th>/, half);
   assert.equal(await show('x\n\n``', { finished: false }), '<p>x</p>');
-  assert.match(await show('x\n\n```py\nif a:\n', { finished: false }), /<code class="language-py">if a:/);
+  await show('x\n\n```py\nif a:\n  b', { finished: false });
+  assert.deepEqual([await words('pre'), await words('pre .hljs-keyword')], [['if a:'], ['if']]);
   assert.match(await show('so \\(a_1 * b_1 * c', { finished: false }), /<span class="tex unfinished">a_1 \* b_1 \* c<\/span>/);
   assert.match(await show('so\n\n\\[\na_1\n- b', { finished: false }), /<span class="tex display unfinished">\na_1\n- b<\/span>/);
   assert.equal(await show('a **b', { finished: false }), '<p>a <strong>b</strong></p>');
