@@ -30,7 +30,7 @@ function deleteOne(conversation) {
   const wasOpen = page.current()?.id === conversation.id;
   store.patch('conversations', conversation.id, { deleted: Date.now() }).then(refresh);
   if (wasOpen) page.close(conversation.id);
-  notice('deleted', `“${conversation.title}” is deleted.`, {
+  notice(`deleted ${conversation.id}`, `“${conversation.title}” is deleted.`, {
     actions: [['Undo', async () => {
       await store.patch('conversations', conversation.id, { deleted: 0 });
       await refresh();
