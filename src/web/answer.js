@@ -2,7 +2,8 @@
 // Shows text that grows: create(element) returns {append(text), end()}. Only the last block is parsed again; finished
 // blocks stay as they are, with what a reader has selected in them. The next painting waits nine times as long as the
 // last one took, so that the page is idle for most of the time however long an answer is.
-import { blockMax, build, codeText, decorate, parse } from './markdown.js';
+import { copyText } from './dom.js';
+import { blockMax, build, decorate, parse, showHidden } from './markdown.js';
 
 const paintMsMin = 50, restPerWork = 9;
 const liveMax = 1 << 13; // characters of code that is coloured while it grows; all of it is at the end
@@ -142,7 +143,7 @@ export class MarkdownText {
       this.source = end < 0 ? '' : this.source.slice(end + 1);
       ended = close.test(line);
       if (!ended) {
-        fresh += (this.fence.lines++ ? '\n' : '') + codeText(line);
+        fresh += (this.fence.lines++ ? '\n' : '') + showHidden(line);
       }
     }
     if (fresh) code.append(fresh);
@@ -289,18 +290,7 @@ function itemsBefore(list, end) {
 // ---- the interface ----
 
 async function copy(button) {
-  const text = button.closest('.code').querySelector('pre').textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch { // a page without TLS has no clipboard
-    const field = document.createElement('textarea');
-    field.value = text;
-    field.className = 'unseen';
-    button.after(field);
-    field.select();
-    document.execCommand('copy');
-    field.remove();
-  }
+  await copyText(button.closest('.code').querySelector('pre').textContent);
   button.textContent = 'Copied';
   setTimeout(() => { button.textContent = 'Copy'; }, 1500);
 }

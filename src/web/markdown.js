@@ -209,10 +209,8 @@ function typeset(node) {
 // Characters that have no width or turn the direction of the line: in code they are shown by their number, so that nobody
 // copies what is not seen. Joiners (U+200C, U+200D) stay, which emoji and some scripts need.
 const hidden = /[\u00AD\u180E\u200B\u200E\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
-const showHidden = (text) =>
+export const showHidden = (text) =>
   text.replace(hidden, (each) => `⟨U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`);
-
-export const codeText = showHidden;
 
 function colour(node) {
   const language = /^language-(.+)$/.exec(node.className)?.[1], text = node.textContent;
