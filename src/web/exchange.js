@@ -44,7 +44,12 @@ const isId = (value) => isText(value) && value.length > 0 && value.length <= 64;
 
 const isConversation = (one) => one && isId(one.id) && isText(one.title) && isTime(one.created) && isTime(one.changed) &&
   (one.leaf === null || isId(one.leaf));
-const isTurn = (one) => one && isId(one.id) && isId(one.conversation) && (one.parent === null || isId(one.parent)) &&
+const isMaybe = (value, holds) => value === undefined || value === null || holds(value);
+const isCall = (call) => isText(call?.function?.name) && isText(call.function.arguments);
+const isReceipt = ({ prompt, output, ms }) => [prompt?.tokens, output, ms?.total, ms?.ttft].every(isTime);
+const isTurn = (one) => one && isMaybe(one.thought, isText) && isMaybe(one.thoughtMs, isTime) && isMaybe(one.error, isText) &&
+  isMaybe(one.calls, (calls) => Array.isArray(calls) && calls.every(isCall)) && isMaybe(one.receipt, isReceipt) &&
+  isMaybe(one.params, (params) => typeof params === 'object') && isId(one.id) && isId(one.conversation) && (one.parent === null || isId(one.parent)) &&
   ['user', 'assistant'].includes(one.role) && isText(one.text) && isTime(one.at);
 
 // A record with the known members alone: what a file says beyond them means nothing here.

@@ -19,7 +19,11 @@ export const siblingsOf = (turns, turn) => childrenOf(turns, turn.parent);
 
 // The newest leaf below a turn (null: of the whole tree).
 export function newestLeaf(turns, id) {
-  for (let children; (children = childrenOf(turns, id)).length;) id = children.at(-1).id;
+  const seen = new Set(); // an imported file may have a circle
+  for (let children; !seen.has(id) && (children = childrenOf(turns, id)).length;) {
+    seen.add(id);
+    id = children.at(-1).id;
+  }
   return id;
 }
 

@@ -201,7 +201,16 @@ test('a file of something else is refused in words', async () => {
   await file('bad.json', JSON.stringify({ format: 'fathom-conversations', version: 1, conversations: [],
     turns: [{ id: 'a', conversation: 'b', parent: null, role: 'user', text: 'x', at: 1 }] }));
   await tab.page.getByText('bad.json has a record that is not valid').waitFor();
+  const turn = { id: 'a', conversation: 'c', parent: 'b', role: 'assistant', text: 'x', at: 1, state: 'done' };
+  const files = (name, ...turns) => file(name, JSON.stringify({ format: 'fathom-conversations', version: 1,
+    conversations: [{ id: 'c', title: 'odd', created: 1, changed: 1, leaf: 'a' }], turns }));
+  await files('calls.json', { ...turn, calls: [{}] });
+  await tab.page.getByText('calls.json has a record that is not valid').waitFor();
   assert.equal(await tab.items().count(), 0);
+  await files('circle.json', turn, { ...turn, id: 'b', parent: 'a', role: 'user' });
+  await until(() => tab.questions().count(), 1);
+  await tab.button('New chat').click();
+  assert.deepEqual(tab.complaints, []);
 });
 
 test('an answer is copied', async () => {
