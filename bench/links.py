@@ -34,6 +34,11 @@ def start(rank, command):
                             stdout=subprocess.DEVNULL if rank else subprocess.PIPE, text=True, env=environment)
 
 
+def what_is_computed(text):
+    found = json.loads(text[text.index("{"):])  # NCCL speaks before
+    return {name: value for name, value in found.items() if name not in ("ranks", "times")}
+
+
 def on_two(command, options):
     """The output of rank 0, and the time that it took."""
     began = time.monotonic()
@@ -43,9 +48,7 @@ def on_two(command, options):
     codes = [rank.wait() for rank in ranks]
     if any(codes):
         sys.exit("links.py: the ranks ended with %s" % codes)
-    found = json.loads(said[said.index("{"):])  # NCCL speaks before
-    found.pop("ranks", None)
-    return found, time.monotonic() - began
+    return what_is_computed(said), time.monotonic() - began
 
 
 def main():
@@ -61,7 +64,7 @@ def main():
     for subject, more in (("logits", ["--last", "3", "--top", "100", "--routing"]),
                           ("generate", ["--max-new", "24", "--greedy", "--ignore-eos"])):
         command = [arguments.fathom, subject, *common, *more]
-        alone = json.loads(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        alone = what_is_computed(subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True).stdout)
         for name, options in WAYS:
             found, took_s = on_two(command, options)
             if found != alone:

@@ -208,7 +208,7 @@ test('a port in use and a wrong model are said before anything else', async () =
   await assert.rejects(Server.start('--admin-port', String(server.port)),
     /with 1: fathom serve: cannot listen on 127\.0\.0\.1 port \d+: Address already in use;.*--admin-port/);
   await assert.rejects(Server.start('--admin-port', '70000'), /with 1: .*--admin-port: expected 0 to 65535/);
-  await assert.rejects(Server.start('--port', '65535'), /with 1: .*give --admin-port/);
+  await assert.rejects(Server.start('--port', '65535'), /with 1: .*set --admin-port/);
   await assert.rejects(Server.start('--allow-host', 'http://a'), /with 1: .*--allow-host: 'http:\/\/a'/);
   await assert.rejects(Server.start('--model', '/nowhere'), /with 1: fathom serve: .*\/nowhere/);
   await assert.rejects(Server.start('--modell', 'x'), /with 2: fathom serve: .*modell/);
