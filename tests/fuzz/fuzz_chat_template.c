@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "parts.h"
 #include "serving/text/chat_template.h"
-#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

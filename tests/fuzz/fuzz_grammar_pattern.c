@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "parts.h"
 #include "serving/grammar/automata/automaton.h"
-#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

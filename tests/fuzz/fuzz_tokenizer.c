@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "parts.h"
 #include "serving/text/token_stream.h"
-#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

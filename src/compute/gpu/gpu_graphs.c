@@ -104,7 +104,7 @@ static void gpu_graphs_keep(struct gpu_graphs *graphs, const struct gpu_step_sha
 /* Allocates the list of segments for a step of at most `most`, and drops old steps to stay within
  * the limit of graphs. False: memory is out. */
 static bool gpu_graphs_reserve(const struct model *model, struct gpu_captured_step *kept,
-                                 uint32_t most) {
+                               uint32_t most) {
     struct gpu_graphs *graphs = model->gpu->graphs;
     check(most);
     while (graphs->count && graphs->count + most > graphs->most)

@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "serving/gateway/api/answer_walk.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/dialects/responses_reader.h"
 #include "serving/gateway/dialects/text_input.h"
-#include "base/utf8.h"
 
 enum item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL }; /* dialect_place.open */
 
