@@ -57,6 +57,7 @@ test('a server that goes away comes back by itself, and the answer is the same',
   const cut = new Promise((resolve) => { proxy.onCut = resolve; });
   await tab.ask(story);
   await cut;
+  await tab.answer().filter({ hasText: /\S/ }).waitFor();
   await proxy.stop();
   await tab.page.getByText('The page asks again until the server is there.').waitFor();
   await tab.picture('away');

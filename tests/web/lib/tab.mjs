@@ -80,7 +80,7 @@ export class Tab {
 }
 
 // What nginx does with `location PREFIX { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
-// `chunksMax`: the connection breaks after so many chunks of an answer's text, and `onCut` is called.
+// `chunksMax`: after so many chunks of an answer's text nothing is passed on, and `onCut` is called; stop() cuts the connection.
 export async function startProxy(target, prefixes = '/', port = 0) {
   const [first] = [prefixes].flat();
   const proxy = createServer((asked, answer) => {
@@ -97,14 +97,14 @@ export async function startProxy(target, prefixes = '/', port = 0) {
         answer.write(data);
         chunks += data.toString().split('"content":"').length - 1;
         if (!proxy.chunksMax || chunks < proxy.chunksMax) return;
-        passed.destroy();
-        answer.socket?.end();
+        response.pause();
         proxy.onCut?.();
       });
       response.on('end', () => answer.end());
       response.on('error', () => answer.destroy());
     });
     passed.on('error', () => answer.destroy());
+    answer.on('close', () => passed.destroy());
     asked.pipe(passed);
   });
   await new Promise((resolve) => { proxy.listen(port, '127.0.0.1', resolve); });
