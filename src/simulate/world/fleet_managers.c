@@ -13,7 +13,7 @@
 #define LOOK_NS (FLEET_SECOND / 5) /* interval of polls */
 #define ORPHAN_NS (FLEET_SECOND)   /* time until the manager must have found a running job */
 #define LIST_DELAY_MAX_NS (FLEET_SECOND / 2) /* time until a launched job is visible */
-#define GIVEN_NS FLEET_MS                    /* longest delay of a promised node */
+#define GIVEN_NS (FLEET_SECOND / 10)         /* longest delay of a promised node */
 #define BEGINS_NS_MAX (6 * FLEET_SECOND)     /* longest time until another manager starts */
 /* Time after the fault phase until everything that was lost has been reported again. */
 #define CALM_NS (12 * FLEET_SECOND)
