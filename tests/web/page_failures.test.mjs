@@ -198,7 +198,12 @@ test('a reader who scrolled up stays there, also at the end', async () => {
   await tab.finished(0);
   await tab.ask(say('line\n\n'.repeat(400)));
   await tab.answers().nth(1).locator('.answer p').nth(20).waitFor();
-  await tab.page.locator('#scroll').evaluate((main) => { main.scrollTop = 100; });
+  await tab.page.locator('#scroll').evaluate(async (main) => {
+    do { // a painting in the same frame would not know yet that somebody scrolled
+      main.scrollTop = 100;
+      await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); });
+    } while (main.scrollTop !== 100);
+  });
   await tab.finished(1);
   assert.equal(await tab.page.locator('#scroll').evaluate((main) => main.scrollTop), 100);
   await tab.button('Go to the end ↓').click();
