@@ -166,6 +166,22 @@ static void bench_ttft_stop(struct ttft_server *server) {
     server->runs = false;
 }
 
+/* Options of a load of one request. */
+static struct load_options one_request(const struct ttft_bench *bench, const char *url,
+                                       uint32_t seed) {
+    return (struct load_options){
+        .url = url,
+        .concurrency = 1,
+        .ignore_eos = true,
+        /* A token may be part of a character, without any text. */
+        .extra = "\"return_token_ids\":true",
+        .token_low = TOKEN_LOW,
+        .token_high = (uint32_t)bench->values.vocab,
+        .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
+        .seed = seed,
+    };
+}
+
 /* ---- requests ---- */
 
 #define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are those of tails */
@@ -180,15 +196,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
                                    .blocks = parts,
                                    .block_count = ARRAY_COUNT(parts),
                                    .block_tokens = (uint32_t)bench->values.stored};
-    struct load_options options = {.url = server->url,
-                                   .concurrency = 1,
-                                   .ignore_eos = true,
-                                   /* A token may be part of a character, without any text. */
-                                   .extra = "\"return_token_ids\":true",
-                                   .token_low = TOKEN_LOW,
-                                   .token_high = (uint32_t)bench->values.vocab,
-                                   .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
-                                   .seed = 1};
+    struct load_options options = one_request(bench, server->url, 1);
     struct load_outcome outcome;
     enum status status = load_run(&options, &request, 1, &outcome, bench->error);
     if (status) return status;
@@ -284,14 +292,7 @@ static enum status ask_first(struct ttft_bench *bench, const char *url, int64_t 
                              uint32_t index) {
     struct load_request request = {.prompt_tokens = KV_BLOCK_TOKENS,
                                    .output_tokens = START_ANSWER_TOKENS};
-    struct load_options options = {.url = url,
-                                   .concurrency = 1,
-                                   .ignore_eos = true,
-                                   .extra = "\"return_token_ids\":true",
-                                   .token_low = TOKEN_LOW,
-                                   .token_high = (uint32_t)bench->values.vocab,
-                                   .stall_ms_max = ANSWER_SECONDS_MAX * 1000,
-                                   .seed = 1 + index};
+    struct load_options options = one_request(bench, url, 1 + index);
     struct load_outcome outcome;
     double asked = (double)(clock_now_ns() - began_ns) * 1e-9;
     enum status status = load_run(&options, &request, 1, &outcome, bench->error);

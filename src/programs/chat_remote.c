@@ -206,12 +206,8 @@ static void write_body(struct json_writer *writer, const struct chat_remote *rem
     const struct sampler_values *sampler = &values->sampler;
     json_writer_text(writer, "{\"model\":");
     json_writer_string(writer, bytes_of(remote->model));
-    json_writer_text(writer, ",\"stream\":true,\"messages\":[");
-    for (size_t i = 0; i < conversation->count; i++)
-        json_writer_print(writer, "%s{\"role\":\"%s\",\"content\":\"%.*s\"}", i ? "," : "",
-                          conversation->messages[i].role,
-                          PRINT_BYTES(conversation->messages[i].content));
-    json_writer_text(writer, "]");
+    json_writer_text(writer, ",\"stream\":true,");
+    conversation_write(writer, conversation);
     write_number(writer, "temperature", values->temperature, values->temperature >= 0);
     write_number(writer, "top_p", values->top_p, values->top_p >= 0);
     write_number(writer, "min_p", sampler->min_p, sampler->min_p > 0);

@@ -40,23 +40,29 @@ void conversation_clear(struct chat_conversation *conversation) {
 
 /* ---- as a file ---- */
 
-static void write_messages(struct json_writer *writer,
-                           const struct chat_conversation *conversation) {
-    json_writer_text(writer, "{\"messages\":[");
+void conversation_write(struct json_writer *writer, const struct chat_conversation *conversation) {
+    json_writer_text(writer, "\"messages\":[");
     for (size_t i = 0; i < conversation->count; i++)
         json_writer_print(writer, "%s\n{\"role\":\"%s\",\"content\":\"%.*s\"}", i ? "," : "",
                           conversation->messages[i].role,
                           PRINT_BYTES(conversation->messages[i].content));
-    json_writer_text(writer, "\n]}\n");
+    json_writer_text(writer, "\n]");
+}
+
+static void conversation_write_file(struct json_writer *writer,
+                                    const struct chat_conversation *conversation) {
+    json_writer_text(writer, "{");
+    conversation_write(writer, conversation);
+    json_writer_text(writer, "}\n");
 }
 
 enum status conversation_save(const struct chat_conversation *conversation, const char *path,
                               struct error *error) {
     struct json_writer size = {0};
-    write_messages(&size, conversation);
+    conversation_write_file(&size, conversation);
     struct json_writer text = {.out = malloc(size.count), .room = size.count};
     if (!text.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
-    write_messages(&text, conversation);
+    conversation_write_file(&text, conversation);
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     bool written = file && fwrite(text.out, 1, text.count, file) == text.count;

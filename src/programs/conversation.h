@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/json_writer.h"
 #include "host/process/model_prompt.h"
 
 #define CONVERSATION_MESSAGES_MAX 1024
@@ -20,6 +21,9 @@ enum status conversation_add(struct chat_conversation *conversation, const char 
                              struct bytes content, struct error *error) MUST_USE;
 void conversation_drop_last(struct chat_conversation *conversation);
 void conversation_clear(struct chat_conversation *conversation);
+
+/* Writes the member "messages", as files and requests have it. */
+void conversation_write(struct json_writer *writer, const struct chat_conversation *conversation);
 
 /* Writes a file that its owner alone may read. */
 enum status conversation_save(const struct chat_conversation *conversation, const char *path,
