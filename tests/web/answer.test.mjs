@@ -4,14 +4,15 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { after, before, beforeEach, afterEach, test } from 'node:test';
-import { answerWith, launchBrowser, openPage } from './lib/page.mjs';
+import { answerWith, openPage } from './lib/page.mjs';
+import { launch } from './lib/tab.mjs';
 import { Server, root, same } from './lib/server.mjs';
 
 let server, browser, page, strangers, complaints;
 
 before(async () => {
   server = await Server.start(...same);
-  browser = await launchBrowser();
+  browser = await launch();
 });
 
 after(async () => {

@@ -4,7 +4,8 @@
 // in which it was idle.
 import { createServer, request } from 'node:http';
 import { readFileSync } from 'node:fs';
-import { launchBrowser, openPage } from './lib/page.mjs';
+import { openPage } from './lib/page.mjs';
+import { launch } from './lib/tab.mjs';
 import { Server, same, sleep } from './lib/server.mjs';
 
 const [tokens = 20000, perSecond = 200, kind = 'mixed'] = [Number(process.argv[2] ?? 20000), Number(process.argv[3] ?? 200), process.argv[4]];
@@ -47,7 +48,7 @@ const front = createServer((asked, answer) => {
   }));
 });
 await new Promise((resolve) => { front.listen(0, '127.0.0.1', resolve); });
-const browser = await launchBrowser();
+const browser = await launch();
 try {
   const { page, complaints } = await openPage(browser, `http://127.0.0.1:${front.address().port}`);
   page.setDefaultTimeout(20 * 60 * 1000);

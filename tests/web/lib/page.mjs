@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A browser for tests of the chat page, and answers of a server that streams what a test wants.
-import { existsSync } from 'node:fs';
-import { chromium } from 'playwright-core';
 import { patience } from './server.mjs';
-
-const executablePath = process.env.FATHOM_CHROMIUM ??
-  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
-
-export const launchBrowser = () => chromium.launch({
-  executablePath,
-  timeout: patience,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync', '--no-first-run'],
-});
 
 // A page with what it asked of other servers, and its complaints: exceptions, and errors of the console.
 export async function openPage(browser, url, options = {}) {
