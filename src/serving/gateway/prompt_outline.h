@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Outlines of recent chats: a hash of the tools and of each message. A prompt is found in the cache
  * only up to the first difference, and clients cause differences that no person sees: a date in a
- * system message, tools in another order. An outline tells in which part a prompt differs from the
+ * system message, tools in another order. An outline shows in which part a prompt differs from the
  * most similar earlier one, for its receipt.
  *
  * Only requests that ask for a receipt are compared and kept, so that others pay nothing.
