@@ -215,6 +215,11 @@ async function write(chat, turn, mode) {
   if (chat !== shown) return;
   show();
   byId('announcer').textContent = turn.state === 'failed' ? '' : turn.text;
+  focusIfNone();
+}
+
+// Who has begun something else is not torn from it.
+function focusIfNone() {
   if (document.activeElement === document.body) composer.focus();
 }
 
@@ -263,6 +268,7 @@ function ask(text, parent = shown.leaf) {
 // ---- conversations ----
 
 function display(chat) {
+  opening++;
   shown = chat;
   log.replaceChildren();
   for (const [id] of views) if (![...live.values()].some(({ turns }) => turns.has(id))) views.delete(id);
@@ -281,8 +287,12 @@ async function read(id) {
   return { ...fresh(), id, record, turns, leaf };
 }
 
+let opening = 0;
+
+// Of several that are opened, the last one is shown, whichever was read first.
 async function open(id, remembers = true) {
-  const chat = live.get(id) ?? await read(id);
+  const mine = ++opening, chat = live.get(id) ?? await read(id);
+  if (mine !== opening) return;
   if (!chat) {
     if (id) notice('gone', 'This conversation is not in this browser.');
     newChat();
@@ -292,7 +302,8 @@ async function open(id, remembers = true) {
   if (remembers && location.hash !== `#${id}`) history.pushState(null, '', `#${id}`);
   display(chat);
   store.post('who', {});
-  composer.focus();
+  if (remembers) composer.focus();
+  else focusIfNone();
 }
 
 function newChat() {
@@ -442,7 +453,7 @@ async function start() {
   else composer.openDraft('new');
   await greet();
   showRunning();
-  composer.focus();
+  focusIfNone();
 }
 
 start();

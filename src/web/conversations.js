@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of conversations: open, search, rename, delete with undo, export and import.
-import { byId, button, element, notice, remember, remembered, saveFile } from './dom.js';
+import { byId, button, element, notice, remember, remembered, rename, saveFile } from './dom.js';
 import { fromFile, toJson, toMarkdown } from './exchange.js';
 
 const list = byId('list'), items = byId('conversations'), search = byId('search'), opener = byId('list-button');
@@ -8,8 +8,8 @@ const narrow = matchMedia('(max-width: 56rem)');
 const undoSeconds = 20;
 
 let store, page; // page: { current(), currentPath(), open(id), close(id) }
-let renaming = null; // the id of the conversation whose title is edited
 let drawing = 0;
+const rows = new Map(); // of the list, by the conversation's id: they stay while it is drawn again
 
 // ---- the panel ----
 
@@ -41,13 +41,19 @@ function deleteOne(conversation) {
   });
 }
 
-function renamer(conversation) {
-  const form = element('form', 'rename'), field = element('input');
+// The title becomes a field at once: what is typed next goes into it.
+function edit(row) {
+  const { conversation, item } = row, form = element('form', 'rename'), field = element('input');
   field.value = conversation.title;
   field.setAttribute('aria-label', 'New title');
   const end = async (title) => {
-    if (renaming !== conversation.id) return;
-    renaming = null;
+    if (row.form !== form) return;
+    const focused = form.contains(document.activeElement);
+    row.form = null;
+    if (title) conversation.title = title;
+    item.replaceChildren(row.open, row.edit, row.remove);
+    show(row);
+    if (focused) row.open.focus();
     if (title) await store.patch('conversations', conversation.id, { title, named: true });
     await refresh();
   };
@@ -62,29 +68,52 @@ function renamer(conversation) {
   });
   field.addEventListener('blur', () => end(field.value.trim()));
   form.append(field);
-  return form;
+  row.form = form;
+  item.replaceChildren(form);
+  field.focus();
+  field.select();
 }
 
-function itemOf(conversation) {
-  const item = element('li');
-  item.dataset.id = conversation.id;
-  if (renaming === conversation.id) {
-    item.append(renamer(conversation));
-    return item;
-  }
-  const open = button(conversation.title, () => {
+function show({ conversation: { id, title, changed }, open, edit: pen, remove }) {
+  if (open.textContent !== title) open.textContent = title;
+  open.title = `${title} · ${new Date(changed).toLocaleString()}`;
+  if (page.current()?.id === id) open.setAttribute('aria-current', 'true');
+  else open.removeAttribute('aria-current');
+  rename(pen, `Rename ${title}`);
+  rename(remove, `Delete ${title}`);
+}
+
+function newRow() {
+  const row = { item: element('li'), form: null };
+  row.open = button('', () => {
     closeOnPhone();
-    page.open(conversation.id);
+    page.open(row.conversation.id);
   }, { className: 'open' });
-  open.title = `${conversation.title} · ${new Date(conversation.changed).toLocaleString()}`;
-  if (page.current()?.id === conversation.id) open.setAttribute('aria-current', 'true');
-  item.append(open,
-    button('✎', () => {
-      renaming = conversation.id;
-      refresh();
-    }, { title: `Rename ${conversation.title}`, className: 'quiet' }),
-    button('×', () => deleteOne(conversation), { title: `Delete ${conversation.title}`, className: 'quiet' }));
-  return item;
+  row.edit = button('✎', () => edit(row), { className: 'quiet' });
+  row.remove = button('×', () => deleteOne(row.conversation), { className: 'quiet' });
+  row.item.append(row.open, row.edit, row.remove);
+  return row;
+}
+
+function rowOf(conversation) {
+  const row = rows.get(conversation.id) ?? newRow();
+  rows.set(conversation.id, row);
+  row.conversation = conversation;
+  show(row);
+  return row;
+}
+
+// The item with the focus is not moved, as it would lose it. If it is gone, the focus goes to the one in its place.
+function place(wanted) {
+  const focused = document.activeElement, old = [...items.children];
+  const at = old.findIndex((item) => item.contains(focused)), held = wanted.indexOf(old[at]);
+  if (held < 0) items.replaceChildren(...wanted);
+  else {
+    for (const item of old) if (!wanted.includes(item)) item.remove();
+    old[at].before(...wanted.slice(0, held));
+    old[at].after(...wanted.slice(held + 1));
+  }
+  if (at >= 0 && held < 0) (wanted[Math.min(at, wanted.length - 1)]?.querySelector('.open') ?? search).focus();
 }
 
 // Those with the words in their title or in one of their turns.
@@ -100,8 +129,9 @@ export async function refresh() {
   const mine = ++drawing;
   const all = await store.conversations(), shown = await found(all);
   if (mine !== drawing) return; // a later one is under way
-  items.replaceChildren(...shown.map(itemOf));
-  items.querySelector('.rename input')?.select();
+  const ids = new Set(shown.map(({ id }) => id));
+  for (const id of rows.keys()) if (!ids.has(id)) rows.delete(id);
+  place(shown.map((conversation) => rowOf(conversation).item));
   byId('list-empty').textContent = shown.length ? '' : all.length ? 'No conversation has these words.' : 'None yet.';
   byId('export-markdown').disabled = byId('export-json').disabled = !page.current();
   byId('export-all').disabled = !all.length;

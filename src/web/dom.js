@@ -13,12 +13,27 @@ export function element(tag, className, text) {
 export function button(label, act, { title, className = '' } = {}) {
   const made = element('button', className, label);
   made.type = 'button';
-  if (title) {
-    made.title = title;
-    made.setAttribute('aria-label', title);
-  }
+  if (title) rename(made, title);
   made.addEventListener('click', act);
   return made;
+}
+
+// What a button says to those who point at it or do not see it.
+export function rename(made, title) {
+  made.title = title;
+  made.setAttribute('aria-label', title);
+}
+
+const nameOf = (made) => made.getAttribute('aria-label') ?? made.textContent;
+
+// Fills a box with other parts. Where they look as before, the old ones stay: a click that has begun still reaches its
+// button. The focus stays on the button of its name.
+export function refill(box, ...parts) {
+  const old = [...box.childNodes];
+  if (old.length === parts.length && old.every((part, i) => part.isEqualNode(parts[i]))) return;
+  const focused = box.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  box.replaceChildren(...parts);
+  if (focused) [...box.querySelectorAll('button:enabled')].find((one) => nameOf(one) === focused)?.focus();
 }
 
 // A new id. crypto.randomUUID is missing on pages without TLS.

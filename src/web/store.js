@@ -2,8 +2,9 @@
 // Conversations in the browser's IndexedDB: a record for each conversation, and one for each turn, so that two tabs
 // never overwrite each other's turns. A change is a patch of one record's fields, merged in a transaction. Patches
 // that the browser refuses (storage full) stay in `pending`, are read as if they were stored, and are tried again
-// with the next change. Dispatches `changed` (another tab has written), `trouble` and `well`.
-import { scoped } from './dom.js';
+// with the next change. A page that is left while it writes keeps its patches in localStorage for the next one, as the
+// browser ends its transactions. Dispatches `changed` (another tab has written), `trouble` and `well`.
+import { remember, remembered, scoped } from './dom.js';
 
 const kinds = ['conversations', 'turns'];
 
@@ -46,9 +47,24 @@ export class Store extends EventTarget {
     } catch (error) {
       this.trouble = error;
     }
+    this.restore();
+    window.addEventListener('pagehide', () => this.leave());
     if (!globalThis.BroadcastChannel) return;
     this.channel = new BroadcastChannel(scoped('conversations'));
     this.channel.onmessage = ({ data }) => this.dispatchEvent(new CustomEvent(data.kind, { detail: data }));
+  }
+
+  leave() {
+    const patches = kinds.flatMap((kind) => [...this.pending[kind]].map(([id, fields]) => [kind, id, fields]));
+    if (patches.length && !this.trouble)
+      remember('unsaved', JSON.stringify([...JSON.parse(remembered('unsaved', '[]')), ...patches]));
+  }
+
+  // Takes over what pages wrote when they were left.
+  restore() {
+    const left = remembered('unsaved', '[]');
+    remember('unsaved', null);
+    for (const [kind, id, fields] of JSON.parse(left)) this.patch(kind, id, fields);
   }
 
   // Tells the other tabs.

@@ -148,25 +148,28 @@ export class Server {
 
   // Resolves when the server is there again. onWait(message, now): a reader may call now() to ask at once.
   async comeBack(away, { signal, onWait }) {
+    let wake;
+    const now = () => wake();
+    signal.addEventListener('abort', now);
+    window.addEventListener('online', now);
+    onWait(away.message, now);
     for (let seconds = away.seconds || 0.5; ; seconds = Math.min(2 * seconds, 10)) {
       await new Promise((resolve) => {
-        const timer = setTimeout(resolve, 1000 * seconds);
-        const now = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-        signal.addEventListener('abort', now, { once: true });
-        window.addEventListener('online', now, { once: true });
-        onWait(away.message, now);
+        wake = resolve;
+        setTimeout(resolve, 1000 * seconds);
       });
-      if (signal.aborted) return;
+      if (signal.aborted) break;
       try {
         const { status } = await fetch('health', { signal });
         if (status >= 500) continue;
         if (this.model) await this.greet().catch(() => {});
-        return;
-      } catch { /* not yet */ }
+        break;
+      } catch {
+        if (signal.aborted) break;
+      }
     }
+    signal.removeEventListener('abort', now);
+    window.removeEventListener('online', now);
   }
 
   async #ask(body, signal) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a turn looks: a question that can be edited, and an answer with its thoughts, its calls, how it ended, and what
 // can be done about it.
-import { button, copyText, element, remember, remembered } from './dom.js';
+import { button, copyText, element, refill, remember, remembered } from './dom.js';
 import { create } from './answer.js';
 import { isEmpty } from './tree.js';
 
@@ -46,7 +46,7 @@ export class QuestionView {
 
   refresh(siblings) {
     const copy = button('Copy', () => copyBy(this.turn.text, copy));
-    this.actions.replaceChildren(...(siblings.length > 1 ? [branchesOf(this.turn, siblings, this.page.choose)] : []),
+    refill(this.actions, ...(siblings.length > 1 ? [branchesOf(this.turn, siblings, this.page.choose)] : []),
       copy, button('Edit', () => this.edit()));
   }
 
@@ -205,29 +205,29 @@ export class AnswerView {
     const came = !isEmpty(turn) || Boolean(turn.thought);
     const again = button(turn.state === 'failed' ? 'Try again' : 'Regenerate', () => page.regenerate(turn));
     const goOn = came && turn.params ? [button('Continue', () => page.goOn(turn))] : [];
-    this.state.replaceChildren();
-    if (turn.state === 'failed') this.showFailure(came, [...goOn, again]);
-    else if (turn.state === 'writing') this.showFailure(came, [...goOn, button('Try again', () => page.regenerate(turn))],
-      'This answer was not finished: the page was closed or reloaded while it came.');
-    else this.showFacts();
+    if (turn.state === 'failed') refill(this.state, this.failure(came, [...goOn, again]));
+    else if (turn.state === 'writing') refill(this.state, this.failure(came, [...goOn, button('Try again', () => page.regenerate(turn))],
+      'This answer was not finished: the page was closed or reloaded while it came.'));
+    else refill(this.state, ...this.facts());
     const copy = button('Copy', () => copyBy(turn.text, copy));
     const ended = turn.state !== 'failed' && turn.state !== 'writing';
-    this.actions.replaceChildren(...(siblings.length > 1 ? [branchesOf(turn, siblings, page.choose)] : []),
+    refill(this.actions, ...(siblings.length > 1 ? [branchesOf(turn, siblings, page.choose)] : []),
       ...(turn.text ? [copy] : []), ...(ended ? [again] : []),
       ...(ended && turn.reason !== 'stop' && turn.reason !== 'tool_calls' ? goOn : []));
   }
 
-  showFacts() {
-    const { turn } = this, facts = turn.receipt ? factsOf(turn.receipt) : [];
+  facts() {
+    const { turn } = this, parts = [], facts = turn.receipt ? factsOf(turn.receipt) : [];
     if (turn.reason === 'length') facts.push('cut at the length limit');
     if (turn.reason === 'stopped') facts.push('stopped');
     if (isEmpty(turn) && turn.reason)
-      this.state.append(element('p', 'empty', turn.reason === 'stopped' ? 'Stopped before any text came.'
+      parts.push(element('p', 'empty', turn.reason === 'stopped' ? 'Stopped before any text came.'
         : `The model ended ${turn.thought ? 'after its thoughts, ' : ''}without an answer.`));
-    if (facts.length) this.state.append(element('p', 'facts', facts.join(' · ')));
+    if (facts.length) parts.push(element('p', 'facts', facts.join(' · ')));
+    return parts;
   }
 
-  showFailure(came, actions, text) {
+  failure(came, actions, text) {
     const { turn } = this, box = element('div', 'failure');
     if (turn.fresh) box.setAttribute('role', 'alert'); // one of an earlier visit does not interrupt
     if (turn.error) box.append(element('p', '', turn.error));
@@ -236,6 +236,6 @@ export class AnswerView {
     if (turn.code === 'context_length_exceeded')
       actions.unshift(button('Edit the question', () => this.page.editQuestion(turn)));
     box.append(...actions);
-    this.state.append(box);
+    return box;
   }
 }

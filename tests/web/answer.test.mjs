@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { after, before, beforeEach, afterEach, test } from 'node:test';
 import { answerWith, openPage } from './lib/page.mjs';
-import { launch } from './lib/tab.mjs';
+import { copies, launch } from './lib/tab.mjs';
 import { Server, root, same } from './lib/server.mjs';
 
 let server, browser, page, strangers, complaints;
@@ -118,8 +118,7 @@ test('code is copied to the last letter', async () => {
   await answerWith(page, 'Run:\n\n```sh\n# <b>\necho "a" && ls\n', '```\nDone');
   await page.locator('#question').fill('x');
   await page.keyboard.press('Enter');
-  await page.locator('.code button', { hasText: 'Copy' }).click();
-  await page.locator('.code button', { hasText: 'Copied' }).waitFor();
+  await copies(page.locator('.code button', { hasText: 'Copy' }));
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), '# <b>\necho "a" && ls');
 });
 

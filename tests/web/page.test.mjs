@@ -106,7 +106,7 @@ test('the thinking can be folded, and stays so', async () => {
 test('turns make one conversation, and a new chat begins another', async () => {
   const bodies = [];
   page.on('request', (request) => {
-    if (request.method() === 'POST') bodies.push(request.postDataJSON());
+    if (request.url().endsWith('/chat/completions')) bodies.push(request.postDataJSON()); // tokens are counted, too
   });
   await chooseTheLikeliest();
   await ask('My name is Anna.');

@@ -6,13 +6,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
-import { Tab, launch } from './lib/tab.mjs';
+import { Tab, copies, launch } from './lib/tab.mjs';
 import { Puppet, repeat, say } from './lib/puppet.mjs';
 
 let server, browser, tab, folder;
 
 before(async () => {
-  server = await Puppet.start();
+  server = await Puppet.start({ stepMs: 10 }); // an answer that is to be stopped lasts for minutes
   browser = await launch();
   folder = mkdtempSync(join(tmpdir(), 'fathom-'));
 });
@@ -107,6 +107,8 @@ test('conversations are searched in their answers, renamed, and deleted with a w
   await tab.page.keyboard.press('Enter');
   await until(() => texts(tab.items()), [say('about foxes'), 'Of otters']);
   await tab.picture('list');
+  await tab.page.clock.install();
+  await tab.page.clock.pauseAt(Date.now() + 1000); // a deletion can be undone for 20 s
   const gone = async () => {
     await tab.button('Delete Of otters').click();
     await until(() => texts(tab.items()), [say('about foxes')]);
@@ -182,8 +184,10 @@ test('Markdown has the shown path, and comes back as it was', async () => {
   const question = await texts(tab.questions());
   const file = await saved('This conversation as Markdown');
   assert.match(readFileSync(file, 'utf8'), /^# a\n\n<!-- turn: question -->\n## Question\n\na\n/);
+  const before = tab.page.url();
   await take(file);
   await tab.page.getByText('1 conversation imported.').waitFor();
+  await tab.page.waitForURL((url) => url.href !== before);
   assert.deepEqual(await texts(tab.questions()), question);
   const again = await saved('This conversation as Markdown');
   assert.equal(readFileSync(again, 'utf8'), readFileSync(file, 'utf8'));
@@ -217,8 +221,7 @@ test('an answer is copied', async () => {
   await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await tab.ask(say('**bold** words'));
   await tab.finished(0);
-  await tab.answers().nth(0).locator('.actions').getByRole('button', { name: 'Copy' }).click();
-  await tab.answers().nth(0).getByText('Copied').waitFor();
+  await copies(tab.answers().nth(0).locator('.actions').getByRole('button', { name: 'Copy' }));
   assert.equal(await tab.page.evaluate(() => navigator.clipboard.readText()), '**bold** words');
 });
 
@@ -277,6 +280,74 @@ test('two tabs write into one conversation, and nothing is lost', async () => {
   assert.deepEqual([...tab.complaints, ...other.complaints], []);
 });
 
+const focused = () => tab.page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent);
+
+test('the focus and a half typed title stay while the list is drawn again', async () => {
+  for (const text of ['a', 'b', 'c']) {
+    await tab.ask(say(text));
+    await tab.finished(0);
+    await tab.button('New chat').click();
+  }
+  await until(() => texts(tab.items()), ['c', 'b', 'a'].map(say));
+  const other = await Tab.in(tab.page.context(), server.url);
+  const opened = await tab.page.evaluate(() => {
+    document.querySelectorAll('#conversations li')[1].querySelector('[title^="Rename"]').click();
+    return document.activeElement.getAttribute('aria-label');
+  });
+  assert.equal(opened, 'New title'); // at once: what is typed next goes into it
+  await tab.page.keyboard.type('B by');
+  await other.ask(say('d'));
+  await until(() => texts(tab.items()), ['d', 'c', 'a'].map(say));
+  await tab.page.keyboard.type(' keys');
+  await tab.page.keyboard.press('Enter');
+  await until(() => texts(tab.items()), [say('d'), say('c'), 'B by keys', say('a')]);
+  assert.equal(await focused(), 'B by keys');
+  await other.finished(0);
+  await other.items().nth(3).click();
+  await other.finished(0);
+  await other.ask(say('once more'));
+  await until(() => texts(tab.items()), [say('a'), say('d'), say('c'), 'B by keys']); // it has moved
+  assert.equal(await focused(), 'B by keys');
+  await other.button('Delete B by keys').click();
+  await until(() => texts(tab.items()), [say('a'), say('d'), say('c')]);
+  assert.equal(await focused(), say('c'));
+});
+
+test('the focus stays on the button of a turn while another answer comes', async () => {
+  await tab.ask(say('first'));
+  await tab.finished(0);
+  await tab.ask(say('second'));
+  await tab.page.locator('.mine').nth(0).getByRole('button', { name: 'Edit' }).focus();
+  await tab.finished(1);
+  assert.equal(await focused(), 'Edit');
+  assert.ok(await tab.page.locator('.mine').nth(0).evaluate((turn) => turn.contains(document.activeElement)));
+});
+
+test('what was opened last is shown, whichever is read first', async () => {
+  await tab.ask(say('one'));
+  await tab.finished(0);
+  await tab.button('New chat').click();
+  await tab.page.evaluate(() => {
+    document.querySelector('#conversations .open').click();
+    document.getElementById('new-chat').click();
+  });
+  await tab.ask(say('two'));
+  await until(() => texts(tab.items()), [say('two'), say('one')]);
+});
+
+test('a question is kept if the page is left as it is sent', async () => {
+  await tab.box().fill(say('kept'));
+  await Promise.all([tab.page.waitForEvent('load'), tab.page.evaluate(() => {
+    document.getElementById('composer').requestSubmit();
+    location.reload();
+  })]);
+  await tab.page.getByText('This answer was not finished').waitFor();
+  assert.deepEqual(await texts(tab.questions()), [say('kept')]);
+  await tab.button('Try again').click();
+  await tab.finished(0);
+  assert.equal(await tab.answer().textContent(), 'kept');
+});
+
 test('an answer is seen in another tab while it comes', async () => {
   await tab.ask(repeat('on and '));
   await tab.answer().getByText('on and').waitFor();
@@ -284,7 +355,7 @@ test('an answer is seen in another tab while it comes', async () => {
   await other.items().nth(0).click();
   await other.page.locator('article.busy').waitFor();
   await tab.button('Stop the answer').click();
-  await other.page.getByText('stopped').waitFor();
+  for (const { page } of [tab, other]) await page.getByText('stopped').waitFor();
   assert.equal(await other.answer().textContent(), await tab.answer().textContent());
 });
 
@@ -302,7 +373,7 @@ test('an answer goes on while another conversation is open', async () => {
 
 test('a reload in the middle of an answer keeps what came', async () => {
   await tab.ask(repeat('on and '));
-  await until(async () => (await stored())[0].startsWith('on and'), true);
+  await until(async () => (await stored())[0]?.startsWith('on and'), true);
   await reload();
   await tab.page.getByText('This answer was not finished').waitFor();
   assert.match(await tab.answer().textContent(), /^on and/);

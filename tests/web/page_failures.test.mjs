@@ -64,7 +64,7 @@ test('a server that goes away comes back by itself, and the answer is the same',
   const before = await tab.answer().textContent();
   assert.ok(before && expected.content.startsWith(before) && before.length < expected.content.length, before);
   const second = await startProxy(tiny.url, '/', port);
-  await tab.button('Ask now').click();
+  await tab.askNow();
   await tab.finished(0);
   assert.equal(await tab.answer().textContent(), expected.content);
   assert.equal(await tab.answers().nth(0).locator('.thinking div').textContent(), expected.reasoning_content);
@@ -88,11 +88,11 @@ test('an answer that is another one now goes on behind its words', async () => {
 
 test('a full queue is waited for', async () => {
   await open(puppet);
-  await answersOf((route) => refuse(route, 429, { message: 'The queue is full.', code: 'queue_full' }, { 'Retry-After': '30' }));
+  await answersOf((route) => refuse(route, 429, { message: 'The queue is full.', code: 'queue_full' }, { 'Retry-After': '60' }));
   await tab.ask(say('at last'));
   await tab.page.getByText('The queue is full.').waitFor();
   await tab.picture('queue');
-  await tab.button('Ask now').click();
+  await tab.askNow();
   await tab.finished(0);
   assert.equal(await tab.answer().textContent(), 'at last');
 });

@@ -122,7 +122,8 @@ test('a key is kept for the tab, or in the browser if asked, and forgotten', asy
   };
   try {
     await page.goto(guarded.url);
-    await field(page).fill(key);
+    await page.waitForFunction(() => document.activeElement.id === 'key');
+    await page.keyboard.type(key);
     await tab.picture('key');
     await page.keyboard.press('Enter');
     await tab.ready();
@@ -233,6 +234,7 @@ test('servers below different paths of one host keep apart', async () => {
   await tab.close();
   await open({}, proxy.url);
   await bodyOf('of one');
+  await tab.items().getByText('of one').waitFor(); // it is stored
   await page.goto(proxy.url.replace('/one', '/two/'));
   await tab.ready();
   await page.getByText('None yet.').waitFor();

@@ -17,6 +17,18 @@ export function launch() {
   });
 }
 
+// Clicks a button, and resolves when it has said "Copied", which lasts for a moment only.
+export async function copies(locator) {
+  const copy = await locator.elementHandle();
+  await copy.evaluate((button) => {
+    button.copied = new Promise((resolve) => {
+      new MutationObserver(() => { if (button.textContent === 'Copied') resolve(); }).observe(button, { childList: true });
+    });
+  });
+  await copy.click();
+  await copy.evaluate((button) => button.copied);
+}
+
 // One tab. `strangers` are requests to others than `url`, `complaints` errors of the page.
 export class Tab {
   static async open(browser, url, options = {}, init) {
@@ -67,6 +79,11 @@ export class Tab {
     await this.button('Settings').click();
     await this.page.locator(field).fill(value);
     await this.button('Close the settings').click();
+  }
+
+  // Presses "Ask now", unless the page asks by itself first.
+  async askNow() {
+    await Promise.race([this.button('Ask now').click().catch(() => {}), this.finished(0)]);
   }
 
   async openList() {
