@@ -2,6 +2,7 @@
 // The chat page: joins the conversation that is shown, its answers under way, the list and the settings. An answer goes
 // on when another conversation is opened.
 import * as composer from './composer.js';
+import * as connect from './connect.js';
 import * as list from './conversations.js';
 import { button, byId, closeNotice, element, newId, notice, remember, remembered } from './dom.js';
 import * as settings from './settings.js';
@@ -428,6 +429,7 @@ async function start() {
       showDoor();
     },
   });
+  connect.start(server);
   composer.start({
     server,
     onSend() {
