@@ -9,7 +9,7 @@ import * as settings from './settings.js';
 import { Store } from './store.js';
 import { Refusal, Server, modeOf } from './stream.js';
 import { messagesOf, newestLeaf, pathTo, siblingsOf, titleOf } from './tree.js';
-import { AnswerView, QuestionView } from './turns.js';
+import { AnswerView, QuestionView, ResultsView } from './turns.js';
 
 const log = byId('log'), scroller = byId('scroll'), welcome = byId('welcome');
 const saveMs = 500, waitMs = 1000;
@@ -119,6 +119,10 @@ const page = {
     viewOf(turn).root.querySelector('.branches button:not(:disabled)')?.focus();
   },
   askAgain(turn, text) { ask(text, turn.parent); },
+  isLast: (turn) => shown.leaf === turn.id,
+  giveResults(parent, results) {
+    ask(results.map(({ name, text }) => `${name}: ${text}`).join('\n'), parent, { role: 'tool', results });
+  },
   regenerate,
   goOn(turn) { if (!shown.run) write(shown, turn, modeAfter(turn)); },
   editQuestion(turn) { viewOf(shown.turns.get(turn.parent)).edit(); },
@@ -127,7 +131,7 @@ const page = {
 function viewOf(turn) {
   let view = views.get(turn.id);
   if (!view) {
-    view = turn.role === 'user' ? new QuestionView(turn, page) : new AnswerView(turn, page);
+    view = new { user: QuestionView, assistant: AnswerView, tool: ResultsView }[turn.role](turn, page);
     views.set(turn.id, view);
   }
   return view;
@@ -229,6 +233,7 @@ function answer(chat, question) {
   let params;
   try {
     params = settings.requestParams();
+    if (question.role === 'tool') delete params.tool_choice; // a call was made
   } catch (error) {
     notice('settings', error.message, { alert: true });
     return;
@@ -251,7 +256,7 @@ function regenerate(turn) {
   write(shown, turn, 'new');
 }
 
-function ask(text, parent = shown.leaf) {
+function ask(text, parent = shown.leaf, fields = { role: 'user' }) {
   if (shown.run || !text.trim()) return;
   if (elsewhere.has(parent)) {
     notice('elsewhere', 'Another tab still writes this answer. Ask when it has ended.');
@@ -262,7 +267,7 @@ function ask(text, parent = shown.leaf) {
     return;
   }
   closeNotice('settings');
-  const question = addTurn(shown, { role: 'user', parent, text }, text);
+  const question = addTurn(shown, { ...fields, parent, text }, text);
   answer(shown, question);
 }
 

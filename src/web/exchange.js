@@ -12,10 +12,11 @@ export function toJson(conversations, turns) {
 
 const marks = { user: '<!-- turn: question -->', assistant: '<!-- turn: answer -->' };
 const headings = { user: '## Question', assistant: '## Answer' };
+const roleOf = ({ role }) => (role === 'assistant' ? role : 'user'); // Markdown has no calls: their results are questions
 
 export function toMarkdown(conversation, path) {
-  const parts = path.map(({ role, text }) =>
-    `${marks[role]}\n${headings[role]}\n\n${text.replace(/^(\\*<!-- turn:)/gm, '\\$1')}\n`);
+  const parts = path.map((turn) =>
+    `${marks[roleOf(turn)]}\n${headings[roleOf(turn)]}\n\n${turn.text.replace(/^(\\*<!-- turn:)/gm, '\\$1')}\n`);
   return `# ${conversation.title.replaceAll('\n', ' ')}\n\n${parts.join('\n')}`;
 }
 
@@ -46,16 +47,17 @@ const isConversation = (one) => one && isId(one.id) && isText(one.title) && isTi
   (one.leaf === null || isId(one.leaf));
 const isMaybe = (value, holds) => value === undefined || value === null || holds(value);
 const isCall = (call) => isText(call?.function?.name) && isText(call.function.arguments);
+const isResult = (one) => [one?.id, one?.name, one?.text].every(isText);
 const isReceipt = ({ prompt, output, ms }) => [prompt?.tokens, output, ms?.total, ms?.ttft].every(isTime);
 const isTurn = (one) => one && isMaybe(one.thought, isText) && isMaybe(one.thoughtMs, isTime) && isMaybe(one.error, isText) &&
   isMaybe(one.calls, (calls) => Array.isArray(calls) && calls.every(isCall)) && isMaybe(one.receipt, isReceipt) &&
   isMaybe(one.params, (params) => typeof params === 'object') && isId(one.id) && isId(one.conversation) && (one.parent === null || isId(one.parent)) &&
-  ['user', 'assistant'].includes(one.role) && isText(one.text) && isTime(one.at);
+  (one.role === 'tool' ? Array.isArray(one.results) && one.results.every(isResult) : ['user', 'assistant'].includes(one.role)) && isText(one.text) && isTime(one.at);
 
 // A record with the known members alone: what a file says beyond them means nothing here.
 const only = (record, names) => Object.fromEntries(names.filter((name) => name in record).map((name) => [name, record[name]]));
 const ofConversation = ['id', 'title', 'named', 'created', 'changed', 'leaf'];
-const ofTurn = ['id', 'conversation', 'parent', 'role', 'text', 'at', 'state', 'thought', 'thoughtMs', 'calls', 'error',
+const ofTurn = ['id', 'conversation', 'parent', 'role', 'text', 'at', 'state', 'thought', 'thoughtMs', 'calls', 'results', 'error',
   'receipt', 'reason', 'params', 'continued'];
 
 // { conversations, turns } of a file's text; throws an Error in words for the reader.

@@ -231,6 +231,7 @@ function frame(pre) {
   copy.className = 'copy';
   copy.textContent = 'Copy';
   head.append(name, copy);
+  pre.tabIndex = 0; // a long line is scrolled by keys, too
   pre.replaceWith(made);
   made.append(head, pre);
 }

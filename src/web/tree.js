@@ -38,6 +38,8 @@ export function messagesOf(path, system) {
     if (turn.role === 'user') {
       if (next && isEmpty(next)) return;
       messages.push({ role: 'user', content: turn.text });
+    } else if (turn.role === 'tool') {
+      for (const { id, text } of turn.results) messages.push({ role: 'tool', tool_call_id: id, content: text });
     } else if (!isEmpty(turn)) {
       messages.push({ role: 'assistant', content: turn.text || null,
         ...(turn.calls?.length ? { tool_calls: turn.calls } : {}) });

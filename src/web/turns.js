@@ -45,6 +45,7 @@ export class QuestionView {
   }
 
   refresh(siblings) {
+    if (this.text.scrollHeight > this.text.clientHeight) this.text.tabIndex = 0; // a long one is scrolled by keys, too
     const copy = button('Copy', () => copyBy(this.turn.text, copy));
     refill(this.actions, ...(siblings.length > 1 ? [branchesOf(this.turn, siblings, this.page.choose)] : []),
       copy, button('Edit', () => this.edit()));
@@ -89,6 +90,80 @@ export class QuestionView {
   }
 }
 
+// A form for the results of calls, one field each; `texts` are their first values. send(results): [{ id, name, text }].
+function resultsForm(calls, texts, send) {
+  const form = element('form', 'edit'), button = element('button', 'primary', calls.length > 1 ? 'Send the results' : 'Send the result');
+  const boxes = calls.map(({ function: { name } }, i) => {
+    const label = element('label', '', `Result of ${name}`), box = element('textarea');
+    box.rows = 2;
+    box.value = texts[i] ?? '';
+    label.append(box);
+    form.append(label);
+    return box;
+  });
+  form.append(button);
+  const submit = () => send(calls.map(({ id, function: { name } }, i) => ({ id, name, text: boxes[i].value })));
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    submit();
+  });
+  form.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    submit();
+  });
+  return form;
+}
+
+function callBox(title, text) {
+  const box = element('figure', 'call'), frame = element('pre');
+  frame.tabIndex = 0;
+  frame.append(element('code', '', text));
+  box.append(element('figcaption', '', title), frame);
+  return box;
+}
+
+// What the reader entered as the results of an answer's calls.
+export class ResultsView {
+  constructor(turn, page) {
+    this.turn = turn;
+    this.page = page;
+    this.root = element('article', 'turn mine');
+    this.root.setAttribute('aria-label', 'Result');
+    this.text = element('div', 'text');
+    this.text.append(...turn.results.map(({ name, text }) => callBox(`${name} returned`, text)));
+    this.actions = element('div', 'actions');
+    this.root.append(element('h2', 'unseen', 'Result'), this.text, this.actions);
+  }
+
+  refresh(siblings) {
+    refill(this.actions, ...(siblings.length > 1 ? [branchesOf(this.turn, siblings, this.page.choose)] : []),
+      button('Edit', () => this.edit()));
+  }
+
+  edit() {
+    const { turn, page } = this, calls = turn.results.map(({ id, name }) => ({ id, function: { name } }));
+    const close = () => {
+      form.replaceWith(this.text);
+      this.actions.hidden = false;
+    };
+    const form = resultsForm(calls, turn.results.map(({ text }) => text), (results) => {
+      if (page.isRunning()) return;
+      close();
+      page.giveResults(turn.parent, results);
+    });
+    form.append(button('Cancel', close));
+    form.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      close();
+    });
+    this.text.replaceWith(form);
+    this.actions.hidden = true;
+    form.querySelector('textarea').focus();
+  }
+}
+
 export class AnswerView {
   constructor(turn, page) {
     this.turn = turn;
@@ -97,9 +172,10 @@ export class AnswerView {
     this.root.setAttribute('aria-label', 'Answer');
     this.body = element('div', 'answer');
     this.calls = element('div', 'calls');
+    this.results = element('div', 'results');
     this.state = element('div', 'state');
     this.actions = element('div', 'actions');
-    this.root.append(element('h2', 'unseen', 'Answer'), this.body, this.calls, this.state, this.actions);
+    this.root.append(element('h2', 'unseen', 'Answer'), this.body, this.calls, this.results, this.state, this.actions);
     this.shown = '';
     this.shownThought = '';
     this.began = performance.now();
@@ -153,14 +229,18 @@ export class AnswerView {
 
   showCalls() {
     this.calls.replaceChildren(...this.turn.calls.filter(Boolean).map((call) => {
-      const box = element('figure', 'call');
       let text = call.function.arguments;
       try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not whole yet, or not JSON */ }
-      const frame = element('pre');
-      frame.append(element('code', '', text));
-      box.append(element('figcaption', '', `calls ${call.function.name}`), frame);
-      return box;
+      return callBox(`calls ${call.function.name}`, text);
     }));
+  }
+
+  // Where the last answer calls, its reader enters what comes of it.
+  askForResults() {
+    const { turn, page } = this, asks = turn.state === 'done' && turn.calls?.length && page.isLast(turn);
+    if (!asks) this.results.replaceChildren();
+    else if (!this.results.firstChild)
+      this.results.append(resultsForm(turn.calls.filter(Boolean), [], (results) => page.giveResults(turn.id, results)));
   }
 
   // A line that says what is waited for; null: nothing. `kind` is what `waiting` says meanwhile.
@@ -194,7 +274,11 @@ export class AnswerView {
 
   refresh(siblings) {
     this.paint();
-    if (this.busy) return;
+    if (this.busy) {
+      this.results.replaceChildren();
+      return;
+    }
+    this.askForResults();
     const { turn, page } = this;
     if (turn.thought && turn.thoughtMs === undefined && this.summary) this.summary.textContent = 'Thought';
     if (this.open) {

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { Tab, copies, launch } from './lib/tab.mjs';
-import { Puppet, repeat, say } from './lib/puppet.mjs';
+import { deepseek } from './lib/families.mjs';
+import { Puppet, repeat, say, weather } from './lib/puppet.mjs';
 
 let server, browser, tab, folder;
 
@@ -236,6 +237,46 @@ test('an answer that was cut goes on behind its words', async () => {
   await tab.finished(0);
   assert.ok((await tab.answer().textContent()).startsWith(before.trim()));
   assert.equal(await tab.answers().count(), 1);
+});
+
+test('the result of a call is entered, and the answer goes on', async () => {
+  const place = 'Köln', calls = (...places) => say(deepseek.calls(places.map((one) => ['weather', { place: one }])));
+  await tab.set('#tools', JSON.stringify(weather));
+  await tab.page.getByRole('button', { name: 'Settings' }).click();
+  await tab.page.getByLabel('One of them has to be called').check();
+  await tab.button('Close the settings').click();
+  await tab.ask(calls(place, 'Bonn'));
+  const results = tab.page.getByLabel('Result of weather', { exact: true });
+  await results.nth(1).fill('Rain');
+  await results.nth(0).fill(`Sun ${say('Sun and rain.')}`);
+  await tab.picture('result');
+  const request = tab.page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
+  await tab.button('Send the results').click();
+  const { messages, tool_choice: choice } = (await request).postDataJSON();
+  const ids = messages[1].tool_calls.map(({ id }) => id);
+  assert.deepEqual(messages.slice(2), [{ role: 'tool', tool_call_id: ids[0], content: `Sun ${say('Sun and rain.')}` },
+    { role: 'tool', tool_call_id: ids[1], content: 'Rain' }]);
+  assert.equal(choice, undefined); // or it would call for ever
+  await tab.finished(1);
+  assert.equal(await tab.answer(1).textContent(), 'Sun and rain.');
+  assert.equal(await results.count(), 0);
+  // Another result is a branch. It survives a reload, and a file.
+  await tab.page.getByLabel('Result', { exact: true }).getByRole('button', { name: 'Edit' }).click();
+  await results.nth(0).fill(say('Fog.'));
+  await tab.page.keyboard.press('Control+Enter');
+  await tab.page.getByText('2/2').waitFor();
+  await tab.finished(1);
+  await reload();
+  assert.deepEqual(await texts(tab.page.locator('#log .answer')), ['', 'Fog.']);
+  assert.deepEqual(await texts(tab.page.locator('.mine figcaption')), ['weather returned', 'weather returned']);
+  const file = await saved('All as JSON');
+  await tab.close();
+  tab = await Tab.open(browser, server.url);
+  await take(file);
+  await tab.page.getByText('2/2').waitFor();
+  await tab.button('Former branch').click();
+  assert.equal(await tab.answer(1).textContent(), 'Sun and rain.');
+  assert.deepEqual(tab.complaints, []);
 });
 
 test('a draft survives a reload, one for each conversation', async () => {
