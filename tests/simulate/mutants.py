@@ -62,9 +62,11 @@ def first_seed(build, test, count):
     except subprocess.TimeoutExpired:
         return "a machine that never ends"
     told = done.stdout + done.stderr
-    seeds = re.findall(r"# seed (\d+);", told)
-    if done.returncode == 0 or not seeds:
+    if done.returncode == 0:
         return None
+    seeds = re.findall(r"# seed (\d+);", told)
+    if not seeds:
+        return f"exit code {done.returncode} without a seed: " + told[-200:]
     why = re.search(r"seed \d+: (.*)", told) or re.search(r"(check failed: .*) at ", told)
     return f"seed {seeds[0]}: " + (why.group(1) if why else "it ended")
 

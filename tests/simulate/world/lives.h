@@ -32,7 +32,7 @@ static void lives_report_how(void) {
             lives.seed, lives.seed, lives.program);
 }
 
-/* A check() within the machines. */
+/* A check() within the machines, or a wrong address. */
 static void lives_on_abort(int signal_number) {
     (void)signal_number;
     lives_report_how();
@@ -44,6 +44,7 @@ static struct fleet_world_report lives_live(struct fleet_world_options options) 
     options.log = &lives.events;
     options.constraints = lives.constraints;
     lives.seed = options.seed;
+    signal(SIGSEGV, lives_on_abort); /* cmocka's own handler knows no seed */
     fleet_world_run(&options, &lives.arena, &report);
     if (report.breach[0]) lives_report_how();
     if (report.breach[0]) fail_msg("seed %llu: %s", lives.seed, report.breach);
