@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,21 +184,34 @@ enum status command_take_input(struct bytes *out, struct error *error) {
     return error_set(error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
 }
 
-enum status command_write(const char *option, const char *path, command_writer *write,
-                          const void *subject, struct error *error) {
+/* Writes the text to a file (own_file_named), or to stdout if `path` is NULL. */
+static enum status write_text(const char *name, const char *path, int how, mode_t mode,
+                              command_writer *write, const void *subject, struct error *error) {
     struct json_writer counter = {0};
     write(&counter, subject);
     struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
     if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the results' text");
     write(&writer, subject);
     check(json_writer_fits(&writer));
-    FILE *file = path ? own_file_report(path) : stdout;
+    FILE *file = path ? own_file_named(path, how, mode) : stdout;
     bool whole = file && fwrite(writer.out, 1, writer.count, file) == writer.count;
     if (path && file && fclose(file)) whole = false;
     free(writer.out);
     if (whole || !path) return STATUS_OK; /* command_end checks stdout */
-    return error_set(error, STATUS_IO, "%s: cannot write %.300s: %s", option, path,
+    if (!file && errno == EEXIST)
+        return error_set(error, STATUS_IO, "%.300s exists; %s! replaces it", path, name);
+    return error_set(error, STATUS_IO, "%s: cannot write %.300s: %s", name, path,
                      own_file_why(errno));
+}
+
+enum status command_write(const char *option, const char *path, command_writer *write,
+                          const void *subject, struct error *error) {
+    return write_text(option, path, O_TRUNC, 0666, write, subject, error);
+}
+
+enum status command_write_private(const char *name, const char *path, bool replaces,
+                                  command_writer *write, const void *subject, struct error *error) {
+    return write_text(name, path, replaces ? O_TRUNC : O_EXCL, 0600, write, subject, error);
 }
 
 enum status command_take_lines(enum status (*take)(void *context, struct bytes line), void *context,

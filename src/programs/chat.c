@@ -63,7 +63,7 @@ static const char help_text[] =
     "  /new             begin a new conversation\n"
     "  /file PATH       put a file's text in front of the next question\n"
     "  /set NAME VALUE  change an option such as temperature; /set alone lists them\n"
-    "  /save FILE       write the conversation as JSON\n"
+    "  /save FILE       write the conversation as JSON; /save! FILE replaces a file\n"
     "  /load FILE       continue a conversation that /save has written\n"
     "  /help            this text\n"
     "  arrows, Ctrl-R   edit the line, earlier questions, search them\n"
@@ -208,7 +208,8 @@ static enum status attach_file(struct chat *chat, const char *path, struct error
 
 static enum status run_command(struct chat *chat, const char *name, char *arguments,
                                struct error *error) {
-    bool needs = !strcmp(name, "/save") || !strcmp(name, "/load") || !strcmp(name, "/file");
+    bool replaces = !strcmp(name, "/save!"), saves = replaces || !strcmp(name, "/save");
+    bool needs = saves || !strcmp(name, "/load") || !strcmp(name, "/file");
     if (needs && !*arguments)
         return error_set(error, STATUS_INVALID, "%s needs the path of a file", name);
     if (!strcmp(name, "/help"))
@@ -217,8 +218,8 @@ static enum status run_command(struct chat *chat, const char *name, char *argume
         return begin_conversation(chat, error);
     else if (!strcmp(name, "/exit") || !strcmp(name, "/quit") || !strcmp(name, "/bye"))
         chat->leaves = true;
-    else if (!strcmp(name, "/save"))
-        return conversation_save(&chat->conversation, arguments, error);
+    else if (saves)
+        return conversation_save(&chat->conversation, arguments, replaces, error);
     else if (!strcmp(name, "/load"))
         return conversation_load(&chat->conversation, arguments, error);
     else if (!strcmp(name, "/file"))

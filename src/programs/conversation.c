@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/conversation.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/tree.h"
 #include "base/utf8.h"
+#include "command/command.h"
 
 #define TREE_BYTES_EACH 8 /* of a tree, for each byte of its text */
 #define TREE_BYTES_MORE ((size_t)64 << 10)
@@ -49,27 +46,16 @@ void conversation_write(struct json_writer *writer, const struct chat_conversati
     json_writer_text(writer, "\n]");
 }
 
-static void conversation_write_file(struct json_writer *writer,
-                                    const struct chat_conversation *conversation) {
+static void conversation_write_file(struct json_writer *writer, const void *subject) {
     json_writer_text(writer, "{");
-    conversation_write(writer, conversation);
+    conversation_write(writer, subject);
     json_writer_text(writer, "}\n");
 }
 
 enum status conversation_save(const struct chat_conversation *conversation, const char *path,
-                              struct error *error) {
-    struct json_writer size = {0};
-    conversation_write_file(&size, conversation);
-    struct json_writer text = {.out = malloc(size.count), .room = size.count};
-    if (!text.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
-    conversation_write_file(&text, conversation);
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    bool written = file && fwrite(text.out, 1, text.count, file) == text.count;
-    if (file) written &= fclose(file) == 0;
-    free(text.out);
-    if (written) return STATUS_OK;
-    return error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));
+                              bool replaces, struct error *error) {
+    return command_write_private("/save", path, replaces, conversation_write_file, conversation,
+                                 error);
 }
 
 static const char *role_named(struct bytes name) {

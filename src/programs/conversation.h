@@ -25,9 +25,10 @@ void conversation_clear(struct chat_conversation *conversation);
 /* Writes the member "messages", as files and requests have it. */
 void conversation_write(struct json_writer *writer, const struct chat_conversation *conversation);
 
-/* Writes a file that its owner alone may read. */
+/* Writes a file that its owner alone may read. Unless `replaces`, an existing file stays, and the
+ * error names it. */
 enum status conversation_save(const struct chat_conversation *conversation, const char *path,
-                              struct error *error) MUST_USE;
+                              bool replaces, struct error *error) MUST_USE;
 /* Replaces the messages by those of a file. Changes nothing if it fails. */
 enum status conversation_load(struct chat_conversation *conversation, const char *path,
                               struct error *error) MUST_USE;

@@ -50,13 +50,19 @@ struct line_editor {
 /* A signal writes its number to a pipe. The byte ends a wait for a line even if the signal arrives
  * just before the wait begins, and on any thread. */
 static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t ended_by; /* a signal that ends the process; 0: none */
 static int signal_pipe[2];
+
+/* While a line is edited, these wait until the terminal is as it was. */
+static const int ending[] = {SIGTERM, SIGHUP, SIGQUIT};
 
 static void on_signal(int number) {
     int saved = errno;
     char byte = (char)number;
     if (number == SIGINT) interrupted = 1;
-    if (write(signal_pipe[1], &byte, 1) < 0 && number == SIGINT) interrupted = 1;
+    for (size_t i = 0; i < ARRAY_COUNT(ending); i++)
+        if (number == ending[i]) ended_by = number;
+    if (write(signal_pipe[1], &byte, 1) < 0) errno = 0; /* a full pipe wakes as well */
     errno = saved;
 }
 
@@ -75,11 +81,20 @@ static enum status catch_signals(struct error *error) {
     return STATUS_OK;
 }
 
-/* Handles the signals that have arrived. Returns false after Ctrl-C. */
+/* Sets the action of the signals in `ending`, unless the process was started to ignore them. */
+static void set_ending(void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < ARRAY_COUNT(ending); i++)
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ending[i], &action, NULL);
+}
+
+/* Handles the signals that have arrived. Returns false after Ctrl-C, and before the end. */
 static bool handle_signals(struct line_editor *editor) {
     char number;
     while (read(signal_pipe[0], &number, 1) > 0) {
-        if (number == SIGINT) return false;
+        if (number == SIGINT || ended_by) return false;
         if (number == SIGCONT) { /* the shell has changed the terminal's mode */
             el_set(editor->edit, EL_PREP_TERM, 0);
             el_set(editor->edit, EL_PREP_TERM, 1);
@@ -393,6 +408,7 @@ enum line_kind line_editor_read(struct line_editor *editor, struct bytes *line_o
     FILE *out = isatty(STDOUT_FILENO) ? stdout : stderr;
     bool marks = terminal && strcmp(terminal, "dumb") != 0;
     forget_signals();
+    set_ending(on_signal);
     editor->key = KEY_NONE;
     editor->in_paste = false;
     el_set(editor->edit, EL_PREP_TERM, 1); /* before the prompt, so that no key after it is lost */
@@ -400,6 +416,9 @@ enum line_kind line_editor_read(struct line_editor *editor, struct bytes *line_o
     const wchar_t *text = el_wgets(editor->edit, &length);
     if (marks) fputs("\033[?2004l", out);
     fflush(out);
+    if (ended_by) el_set(editor->edit, EL_PREP_TERM, 0);
+    set_ending(SIG_DFL);
+    if (ended_by) raise(ended_by);
     if (text && length > 0) {
         *line_out = as_line(editor, text, (size_t)length);
         if (line_out->count) keep_line(editor);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reads questions from a terminal with libedit: editing, history and search. It also has the
- * process's signals: Ctrl-C sets a flag and ends a wait for a line, but not the process.
+ * process's signals: Ctrl-C sets a flag and ends a wait for a line, but not the process. A signal
+ * that ends the process while a line is edited ends it once the terminal is as it was.
  *
  * Pasted lines are one question. A terminal that marks what is pasted (bracketed paste) is asked to
  * do so. Without marks, a line end that is followed by more bytes within 30 ms belongs to the text.

@@ -5,9 +5,11 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 fathom = sys.argv[1]
@@ -35,7 +37,7 @@ class Terminal:
             os.environ["TERM"] = "xterm"
             os.environ.pop("NO_COLOR", None)
             os.execv(fathom, [fathom, "chat", *options])
-        self.received = ""
+        self.received = self.last = ""
 
     def wait_for(self, pattern):
         """Reads until the pattern; forgets what was read up to its end, and returns it."""
@@ -60,7 +62,7 @@ class Terminal:
         while time.monotonic() < until:
             if select.select([self.file], [], [], 0.1)[0]:
                 try:
-                    os.read(self.file, 4096)
+                    self.last += os.read(self.file, 4096).decode(errors="replace")
                 except OSError:
                     pass
             child, status = os.waitpid(self.child, os.WNOHANG)
@@ -108,6 +110,24 @@ def ctrl_c_at_a_prompt_is_never_lost():
     assert terminal.exit_code() == 0
 
 
-for check in (through_a_pipe, on_a_terminal, ctrl_c_ends_an_answer_not_the_program, ctrl_c_at_a_prompt_is_never_lost):
+def a_signal_that_ends_it_leaves_the_terminal_as_it_was():
+    """While a line is edited the terminal is raw, and marks what is pasted."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        terminal = Terminal()
+        terminal.wait_for("> ")
+        terminal.type("What is")
+        terminal.wait_for("is")
+        slave = os.open(os.readlink("/proc/%d/fd/0" % terminal.child), os.O_RDONLY | os.O_NOCTTY)
+        assert not termios.tcgetattr(slave)[3] & termios.ICANON
+        os.kill(terminal.child, number)
+        code = terminal.exit_code()
+        assert termios.tcgetattr(slave)[3] & termios.ICANON and termios.tcgetattr(slave)[3] & termios.ECHO, number
+        assert code == -number, (code, number)
+        assert terminal.last.endswith("\033[?2004l"), terminal.last
+        os.close(slave)
+
+
+for check in (through_a_pipe, on_a_terminal, ctrl_c_ends_an_answer_not_the_program, ctrl_c_at_a_prompt_is_never_lost,
+              a_signal_that_ends_it_leaves_the_terminal_as_it_was):
     check()
     print("ok", check.__name__)

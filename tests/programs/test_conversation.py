@@ -32,11 +32,16 @@ with tempfile.TemporaryDirectory() as folder:
             file.write(content)
         done = chat("/load " + kept, "/load " + wrong, "What is my name?")
         assert words in done.stderr and "Anna" in done.stdout, done
-    done = chat("/save " + folder, "/load " + folder + "/none", "/save")
-    assert "cannot write" in done.stderr and "none" in done.stderr and "needs the path" in done.stderr, done
+    done = chat("/save! " + folder, "/load " + folder + "/none", "/save", "/save!")
+    assert "cannot write" in done.stderr and "none" in done.stderr and done.stderr.count("needs the path") == 2, done
+    done = chat("What is 1 + 1?", "/save " + kept, "/save! " + text, "/save! " + text)  # an existing file is kept
+    assert done.stderr.count("kept.json exists") == 1 and "/save! replaces it" in done.stderr and "text.txt" not in done.stderr, done
+    with open(kept, encoding="utf-8") as file:
+        assert json.load(file)["messages"] == messages
+    assert os.stat(text).st_mode & 0o777 == 0o600
     with open(text, "wb") as file:
         file.write(b"My name is Anna.\xff")
-    done = chat("/file " + text, "What is my name?", "/save " + kept)
+    done = chat("/file " + text, "What is my name?", "/save! " + kept)
     assert "17 bytes go with the next question" in done.stderr, done
     with open(kept, encoding="utf-8") as file:
         asked = json.load(file)["messages"][0]["content"]

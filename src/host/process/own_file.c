@@ -101,18 +101,22 @@ int own_file_open(const char *path, int flags, mode_t mode) {
     return file;
 }
 
-FILE *own_file_report(const char *path) {
+FILE *own_file_named(const char *path, int how, mode_t mode) {
     struct stat info;
     bool there = lstat(path, &info) == 0, is_file = !there || S_ISREG(info.st_mode);
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | how;
     if (there && S_ISLNK(info.st_mode) && info.st_uid != geteuid() && info.st_uid != 0) {
         errno = ELOOP;
         return NULL;
     }
-    int file = is_file ? own_file_open(path, flags, 0666) : open(path, flags, 0666);
+    int file = is_file ? own_file_open(path, flags, mode) : open(path, flags, mode);
     FILE *report = file < 0 ? NULL : fdopen(file, "w");
     if (!report && file >= 0) close(file);
     return report;
+}
+
+FILE *own_file_report(const char *path) {
+    return own_file_named(path, O_TRUNC, 0666);
 }
 
 const char *own_file_why(int number) {

@@ -32,9 +32,13 @@ int own_file_openat(int folder, const char *name, int flags, mode_t mode);
 /* own_file_openat for a path; without a folder in it, in the current one. */
 int own_file_open(const char *path, int flags, mode_t mode);
 
-/* Opens or replaces a report at a path that the operator named. Returns NULL with errno on failure.
- * A link of this user or root is followed (/dev/stdout), and a file that is not regular is written
- * to as it is. */
+/* Opens a file for writing at a path that the operator named. `how`: O_TRUNC to replace a file,
+ * which keeps its mode, O_EXCL to fail with EEXIST if the name is taken. Returns NULL with errno on
+ * failure. A link of this user or root is followed (/dev/stdout), and a file that is not regular is
+ * written to as it is. */
+FILE *own_file_named(const char *path, int how, mode_t mode);
+
+/* own_file_named for a report, which is replaced and which others may read. */
 FILE *own_file_report(const char *path);
 
 /* strerror, with texts for the two values that own_file_openat sets itself. */

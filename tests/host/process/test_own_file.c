@@ -170,6 +170,9 @@ TEST_AROUND(a_report_goes_where_the_operator_means, make_folder, remove_folder) 
     assert_non_null(report);
     assert_int_equal(fclose(report), 0);
     assert_int_equal(bytes_of_file("made"), 0);
+    errno = 0;
+    assert_null(own_file_named(path_of("made"), O_EXCL, 0600));
+    assert_int_equal(errno, EEXIST);
     need_root();
     write_file("victim");
     assert_int_equal(symlink(path_of("victim"), path_of("trap")), 0);
