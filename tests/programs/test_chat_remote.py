@@ -51,5 +51,6 @@ def check_puppet():
 
 check_server()
 check_puppet()
-assert "TLS" in run("chat", "--url", "https://127.0.0.1", code=1)
+told = run("chat", "--url", "https://127.0.0.1", code=1)
+assert "TLS" in told and "caddy reverse-proxy" in told and "http://127.0.0.1:8000" in told, told
 print("ok")

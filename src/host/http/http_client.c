@@ -234,7 +234,12 @@ static enum status bad_url(const char *url, const char *why, struct error *error
 static enum status read_url(const char *url, struct http_client *client, char host[NAME_BYTES_MAX],
                             char port[8], struct error *error) {
     if (strncmp(url, "https://", 8) == 0)
-        return bad_url(url, "asks for TLS, which this client does not speak", error);
+        return bad_url(url,
+                       "asks for TLS, which this client does not speak: go through `ssh -L "
+                       "8000:127.0.0.1:8000 HOST`, or a proxy on this machine (`caddy "
+                       "reverse-proxy --from :8000 --to https://HOST --change-host-header`), and "
+                       "name http://127.0.0.1:8000",
+                       error);
     if (strncmp(url, "http://", 7) != 0) return bad_url(url, "is not an http URL", error);
     const char *at = url + 7;
     size_t whole = strcspn(at, "/?#"), host_bytes = strcspn(at, ":/?#");

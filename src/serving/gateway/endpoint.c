@@ -95,14 +95,28 @@ const struct dialect *endpoint_error_dialect(enum endpoint_number number, struct
     "models. Start it with another directory (fathom serve --model DIRECTORY); GET /api/tags "     \
     "lists what it serves."
 
+#define NO_COMPLETION                                                                              \
+    "Fathom has no such path of llama.cpp, SGLang or TGI. Use /v1/completions: 'prompt' is the "   \
+    "text or token ids, 'max_tokens' the most tokens ('n_predict', 'max_new_tokens'), and "        \
+    "'stream': true streams. /v1/chat/completions takes messages."
+
 const char *endpoint_cure(struct bytes path) {
     static const struct {
         const char *path, *cure;
     } known[] = {
-        {"/embeddings", NO_VECTORS}, {"/api/embed", NO_VECTORS}, {"/api/embeddings", NO_VECTORS},
-        {"/rerank", NO_RANKS},       {"/score", NO_RANKS},       {"/api/pull", NO_PULL},
-        {"/api/push", NO_PULL},      {"/api/create", NO_PULL},   {"/api/copy", NO_PULL},
+        {"/embeddings", NO_VECTORS},
+        {"/api/embed", NO_VECTORS},
+        {"/api/embeddings", NO_VECTORS},
+        {"/rerank", NO_RANKS},
+        {"/score", NO_RANKS},
+        {"/api/pull", NO_PULL},
+        {"/api/push", NO_PULL},
+        {"/api/create", NO_PULL},
+        {"/api/copy", NO_PULL},
         {"/api/delete", NO_PULL},
+        {"/completion", NO_COMPLETION},
+        {"/generate", NO_COMPLETION},
+        {"/generate_stream", NO_COMPLETION},
     };
     path = endpoint_trimmed(path);
     (void)endpoint_strip(&path, "/v1");

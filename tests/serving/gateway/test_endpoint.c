@@ -65,6 +65,9 @@ TEST(what_programs_try_in_vain_has_a_cure) {
     assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/v1/rerank")), "ranks no documents"));
     assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/api/pull")), "neither downloads nor"));
     assert_non_null(strstr(endpoint_cure(BYTES_LITERAL("/api/pull")), "serve --model DIRECTORY"));
+    static const char *const completes[] = {"/completion", "/generate", "/generate_stream/"};
+    for (size_t i = 0; i < ARRAY_COUNT(completes); i++)
+        assert_non_null(strstr(endpoint_cure(bytes_of(completes[i])), "/v1/completions"));
     assert_null(endpoint_cure(BYTES_LITERAL("/v1/embeddingsx")));
     assert_null(endpoint_cure(BYTES_LITERAL("/v1/images/generations")));
 }
