@@ -10,6 +10,7 @@ struct call_writer {
     struct arena *arena;
     const struct tool_wish *wish;
     bool failed;
+    bool narrows; /* definitions of the current tool are limited, too */
 };
 
 static bool is_added(const struct tokenizer *tokenizer, const char *text) {
@@ -139,17 +140,67 @@ static bool lists_required(struct call_writer *writer, const struct tree *schema
     return lists;
 }
 
-/* Limits objects to the properties that their schema lists, also those in properties, items and
- * anyOf. A schema that says more, such as additionalProperties or allOf, stays as it is: with its
- * properties alone it might accept nothing. */
+/* True if each object of the schema may accept less without making another one accept more or
+ * nothing: no keyword negates or counts schemas, and references and anyOf stand alone. */
+static bool may_narrow(const struct tree *schema) {
+    static const char *const others[] = {"allOf",
+                                         "oneOf",
+                                         "not",
+                                         "if",
+                                         "contains",
+                                         "dependencies",
+                                         "dependentSchemas",
+                                         "propertyNames",
+                                         "unevaluatedItems",
+                                         "unevaluatedProperties",
+                                         "$dynamicRef",
+                                         "$recursiveRef"};
+    static const char *const alone[] = {"$ref",        "anyOf",   "type",     "title",
+                                        "description", "default", "examples", "$defs",
+                                        "definitions", "$schema", NULL};
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
+    bool narrows = true;
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++)
+        narrows = narrows && !tree_member(schema, others[i]);
+    bool refers = tree_member(schema, "$ref") != NULL,
+         chooses = tree_member(schema, "anyOf") != NULL;
+    if (refers || chooses) narrows = narrows && refers != chooses && has_only(schema, alone);
+    if (tree_kind(schema) == TREE_ARRAY)
+        for (size_t i = 0; narrows && i < tree_count(schema); i++)
+            narrows = may_narrow(tree_at(schema, i));
+    if (tree_kind(schema) == TREE_OBJECT)
+        while (narrows && tree_next_member(schema, &cursor, &key, &value))
+            narrows = may_narrow(value);
+    return narrows;
+}
+
+static const struct tree *only_listed(struct call_writer *writer, const struct tree *schema);
+
+/* Each schema of an object of them, with only the listed properties. */
+static const struct tree *each_listed(struct call_writer *writer, const struct tree *schemas) {
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    const struct tree *one;
+    if (tree_kind(schemas) != TREE_OBJECT) return schemas;
+    struct tree *parts = tree_make_object(writer->arena);
+    while (tree_next_member(schemas, &cursor, &name, &one))
+        set_copied(writer, parts, name, only_listed(writer, one));
+    return parts;
+}
+
+/* Limits objects to the properties that their schema lists, also those in properties, items, anyOf
+ * and, where writer->narrows, in definitions. A schema that says more, such as additionalProperties
+ * or allOf, stays as it is: with its properties alone it might accept nothing. */
 static const struct tree *only_listed(struct call_writer *writer, const struct tree *schema) {
     static const char *const plain[] = {"type",        "properties", "required", "items",
                                         "minItems",    "maxItems",   "anyOf",    "title",
                                         "description", "default",    "examples", "$schema",
                                         "definitions", "$defs",      NULL};
-    struct tree_cursor cursor = {0}, inner = {0};
-    struct bytes key, name;
-    const struct tree *value, *one;
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
     if (tree_kind(schema) != TREE_OBJECT || !has_only(schema, plain) ||
         !lists_required(writer, schema))
         return schema;
@@ -163,12 +214,11 @@ static const struct tree *only_listed(struct call_writer *writer, const struct t
             parts = tree_make_array(writer->arena);
             for (size_t i = 0; i < tree_count(value); i++)
                 add(writer, parts, only_listed(writer, tree_at(value, i)));
-        } else if (bytes_equal(key, BYTES_LITERAL("properties")) &&
-                   tree_kind(value) == TREE_OBJECT) {
-            parts = tree_make_object(writer->arena);
-            while (tree_next_member(value, &inner, &name, &one))
-                set_copied(writer, parts, name, only_listed(writer, one));
         }
+        bool defines = bytes_equal(key, BYTES_LITERAL("$defs")) ||
+                       bytes_equal(key, BYTES_LITERAL("definitions"));
+        if (bytes_equal(key, BYTES_LITERAL("properties")) || (defines && writer->narrows))
+            value = each_listed(writer, value);
         set_copied(writer, closed, key, parts ? parts : value);
     }
     if (lists) tool_writer_set(writer, closed, "additionalProperties", tree_make_bool(false));
@@ -187,7 +237,9 @@ static bool tool_writer_is_held(const struct call_writer *writer, const struct t
 /* The part of a held tool's schema that is enforced. A strict tool's stays as it is. */
 static const struct tree *held_schema(struct call_writer *writer, const struct tree *tool,
                                       const struct tree *schema) {
-    return tool_writer_is_strict(tool) ? schema : only_listed(writer, schema);
+    if (tool_writer_is_strict(tool)) return schema;
+    writer->narrows = may_narrow(tool_writer_parameters_of(tool));
+    return only_listed(writer, schema);
 }
 
 /* A tool without parameters accepts no arguments. */
@@ -266,12 +318,14 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
 
 /* Adds the values of a tool's parameters. References point to the adjacent definitions. */
 static void tool_writer_add_value(struct call_writer *writer, struct tree *list,
-                                  const struct tree *parameters, const struct tree *schema) {
+                                  const struct tree *tool, const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};
     struct tree *whole = tree_make_object(writer->arena), *parts = tree_make_array(writer->arena);
-    bool refers = false;
+    const struct tree *parameters = tool_writer_parameters_of(tool);
+    bool refers = false, narrows = !tool_writer_is_strict(tool) && may_narrow(parameters);
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         const struct tree *definitions = tree_member(parameters, names[i]);
+        if (definitions && narrows) definitions = each_listed(writer, definitions);
         if (definitions) tool_writer_set(writer, whole, names[i], definitions);
         refers |= definitions != NULL;
     }
@@ -301,7 +355,7 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
     if (string)
         add_string(writer, pair, held ? schema : NULL);
     else
-        tool_writer_add_value(writer, pair, tool_writer_parameters_of(tool),
+        tool_writer_add_value(writer, pair, tool,
                               held ? held_schema(writer, tool, schema) : tree_make_bool(true));
     if (glm) {
         add_mark(writer, pair, "</arg_value>");

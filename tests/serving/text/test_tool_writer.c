@@ -447,6 +447,7 @@ TEST(arguments_are_objects_whatever_their_schema_allows) {
 TEST(a_forced_call_has_only_the_properties_that_its_schema_lists) {
 #define CLOSED ",\"additionalProperties\":false}"
 #define A "\"properties\":{\"a\":{\"type\":\"integer\"}}"
+#define REF "{\"$ref\":\"#/$defs/A\"}"
     static const struct {
         const char *parameters, *enforced;
     } cases[] = {
@@ -458,6 +459,20 @@ TEST(a_forced_call_has_only_the_properties_that_its_schema_lists) {
          "},{\"type\":\"null\"}]}}}",
          "{\"type\":\"object\",\"properties\":{\"l\":{\"items\":{" A CLOSED
          "},\"o\":{\"anyOf\":[{" A CLOSED ",{\"type\":\"null\"}]}}" CLOSED},
+        {"{\"type\":\"object\",\"properties\":{\"l\":{\"items\":" REF "}},\"$defs\":{\"A\":{" A
+         "}}}",
+         "{\"type\":\"object\",\"properties\":{\"l\":{\"items\":" REF
+         "}},\"$defs\":{\"A\":{" A CLOSED "}" CLOSED},
+        {"{\"type\":\"object\",\"$ref\":\"#/definitions/A\",\"definitions\":{\"A\":{" A "}}}",
+         "{\"type\":\"object\",\"$ref\":\"#/definitions/A\",\"definitions\":{\"A\":{" A "}}}"},
+        {"{\"type\":\"object\",\"properties\":{\"o\":{\"allOf\":[" REF ",{}]}},\"$defs\":{\"A\":{" A
+         "}}}",
+         "{\"type\":\"object\",\"properties\":{\"o\":{\"allOf\":[" REF ",{}]}},\"$defs\":{\"A\":{" A
+         "}}" CLOSED},
+        {"{\"type\":\"object\",\"properties\":{\"o\":{\"$ref\":\"#/$defs/"
+         "A\",\"required\":[\"b\"]}},\"$defs\":{\"A\":{" A "}}}",
+         "{\"type\":\"object\",\"properties\":{\"o\":{\"$ref\":\"#/$defs/"
+         "A\",\"required\":[\"b\"]}},\"$defs\":{\"A\":{" A "}}" CLOSED},
         /* these say more, and would accept nothing or less than they mean */
         {"{\"type\":\"object\"}", "{\"type\":\"object\"}"},
         {"{\"type\":\"object\"," A ",\"additionalProperties\":true}",
@@ -487,6 +502,7 @@ TEST(a_forced_call_has_only_the_properties_that_its_schema_lists) {
             if (!bytes_contain(text, bytes_of(enforced)))
                 fail_msg("%s: %.*s", enforced, (int)text.count, text.data);
         }
+#undef REF
 #undef A
 #undef CLOSED
 }
@@ -536,6 +552,19 @@ TEST(references_of_a_pair_lead_to_definitions_beside_it) {
     assert_true(bytes_contain(
         text, BYTES_LITERAL("{\"schema\":{\"$defs\":{\"A\":{\"type\":\"null\"}},\"allOf\":[{"
                             "\"$ref\":\"#/$defs/A\"}]}}")));
+}
+
+TEST(definitions_of_a_pair_have_only_the_properties_that_they_list) {
+    struct arena *arena = test_arena(1 << 20);
+    struct bytes text = tree_text(
+        arena,
+        write(arena,
+              (struct tool_wish){.format = TOOL_FORMAT_GLM, .holds_all = true, .single = true},
+              "[" TOOL("f", ",\"parameters\":{\"properties\":{\"a\":{\"$ref\":\"#/$defs/A\"}},"
+                            "\"$defs\":{\"A\":{\"properties\":{\"b\":{}}}}}") "]"));
+    assert_true(bytes_contain(
+        text, BYTES_LITERAL("{\"schema\":{\"$defs\":{\"A\":{\"properties\":{\"b\":{}},"
+                            "\"additionalProperties\":false}},\"allOf\":[{")));
 }
 
 TEST(a_mark_in_free_text_is_an_added_token) {
