@@ -176,6 +176,130 @@ static const struct text_span *cut_spans(const struct text_span *spans, size_t *
     return kept;
 }
 
+/* ---- continued answers with thoughts ---- */
+
+static enum status chat_template_no_memory(struct error *error) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for rendering the conversation");
+}
+
+/* An answer with thoughts that the client received earlier and now has continued. */
+struct thoughtful_rest {
+    struct bytes thoughts, content;
+    bool closed; /* the thoughts have ended */
+    bool
+        apart; /* "reasoning_content" has the thoughts. Else the content has them with their tags */
+};
+
+/* Reads the last message. `thoughts` is empty and `closed` false if it has none. */
+static bool read_rest(const struct tree *message, struct arena *arena,
+                      struct thoughtful_rest *out) {
+    *out = (struct thoughtful_rest){.apart = true};
+    if (!chat_values_text(tree_member(message, "content"), arena, &out->content)) return false;
+    (void)tree_get_string(tree_member(message, "reasoning_content"), &out->thoughts);
+    out->closed = out->thoughts.count > 0 && out->content.count > 0;
+    struct bytes text = out->content;
+    while (text.count && chat_template_is_blank(text.data[0]))
+        text.data++, text.count--;
+    if (out->thoughts.count || text.count < opening.count ||
+        memcmp(text.data, opening.data, opening.count) != 0)
+        return true;
+    text.data += opening.count, text.count -= opening.count;
+    const char *end = memmem(text.data, text.count, closing.data, closing.count);
+    *out = (struct thoughtful_rest){.thoughts = text, .closed = end != NULL};
+    if (!end) return true;
+    out->thoughts.count = (size_t)(end - text.data);
+    out->content.data = end + closing.count;
+    out->content.count = text.count - out->thoughts.count - closing.count;
+    return true;
+}
+
+/* True if lines separate the tags from the thoughts. Models write "<think>\n", unless their template
+ * writes the tag without the line's end. */
+static bool has_lines(const struct chat_template *chat_template) {
+    static const struct bytes line = {"<think>\n", 8};
+    const struct chat_source *source = &chat_template->source;
+    const struct jinja_program *const programs[] = {source->usual, source->with_tools};
+    bool tag = false, lines = false;
+    for (size_t i = 0; i < ARRAY_COUNT(programs); i++) {
+        tag |= jinja_mentions(programs[i], opening);
+        lines |= jinja_mentions(programs[i], line);
+    }
+    return lines || !tag;
+}
+
+static void append(struct chat_rendering *rendering, char *memory, struct bytes text,
+                   struct text_span *span) {
+    struct bytes *to = &rendering->text;
+    if (span && text.count)
+        span[rendering->content_count++] =
+            (struct text_span){(uint32_t)to->count, (uint32_t)(to->count + text.count)};
+    if (text.count) memcpy(memory + to->count, text.data, text.count);
+    to->count += text.count;
+}
+
+/* Appends the answer to a prompt for a new turn. The tags are the template's, so they become its
+ * tokens, and the answer's own text is contents. Returns false if memory is out. */
+static bool append_rest(const struct chat_template *chat_template, struct arena *arena,
+                        const struct thoughtful_rest *rest, struct chat_rendering *out) {
+    struct bytes line = {"\n\n", rest->apart && has_lines(chat_template) ? 1 : 0}, none = {"", 0};
+    struct bytes blank_line = {line.data, 2 * line.count}, thoughts = rest->thoughts;
+    bool opened = chat_template_ends_with(without_last_blanks(out->text), opening);
+    while (opened && thoughts.count && chat_template_is_blank(thoughts.data[0]))
+        thoughts.data++, thoughts.count--;
+    size_t bytes = out->text.count + thoughts.count + rest->content.count + 32;
+    char *text = arena_take(arena, bytes);
+    struct text_span *spans = arena_take(arena, (out->content_count + 2) * sizeof *spans);
+    if (!text || !spans) return false;
+    memcpy(text, out->text.data, out->text.count);
+    if (out->content_count) memcpy(spans, out->contents, out->content_count * sizeof *spans);
+    append(out, text, opened ? none : opening, NULL);
+    append(out, text, opened ? none : line, NULL);
+    append(out, text, thoughts, spans);
+    append(out, text, rest->closed ? line : none, NULL);
+    append(out, text, rest->closed ? closing : none, NULL);
+    append(out, text, rest->closed ? blank_line : none, NULL);
+    append(out, text, rest->closed ? rest->content : none, spans);
+    out->text.data = text;
+    out->contents = spans;
+    out->stream = rest->closed ? TOKEN_STREAM_GOES_ON : TOKEN_STREAM_IN_REASONING;
+    return true;
+}
+
+/* Renders an answer with thoughts to be continued as the model had it before: a prompt for a new
+ * turn, and the answer. Templates leave out thoughts of earlier answers, and often of this one.
+ * *done_out is false if the answer has no thoughts, or the template has no place for them. */
+static enum status render_thoughtful(const struct chat_template *chat_template,
+                                     const struct chat_ask *ask, struct arena *arena,
+                                     struct chat_rendering *out, bool *done_out,
+                                     struct error *error) {
+    size_t count = tree_count(ask->messages);
+    struct thoughtful_rest rest;
+    struct chat_ask before = *ask;
+    struct bytes role;
+    *done_out = false;
+    if (!read_rest(tree_at(ask->messages, count - 1), arena, &rest))
+        return chat_template_no_memory(error);
+    bool spoke = count > 1 &&
+                 tree_get_string(tree_member(tree_at(ask->messages, count - 2), "role"), &role) &&
+                 bytes_equal(role, BYTES_LITERAL("assistant"));
+    if ((!rest.thoughts.count && !rest.closed) || count < 2 || spoke ||
+        !mentions_thoughts(chat_template))
+        return STATUS_OK;
+    struct tree *messages = tree_make_array(arena);
+    for (size_t i = 0; messages && i + 1 < count; i++)
+        if (!tree_append(arena, messages, tree_at(ask->messages, i))) messages = NULL;
+    if (!messages) return chat_template_no_memory(error);
+    before.messages = messages;
+    before.thinking = CHAT_THINKING_ON;
+    before.continues = false;
+    before.prompts = true;
+    enum status status = chat_template_render(chat_template, &before, arena, out, error);
+    if (status) return status;
+    if (chat_template_ends_with(without_last_blanks(out->text), closing)) return STATUS_OK;
+    *done_out = append_rest(chat_template, arena, &rest, out);
+    return *done_out ? STATUS_OK : chat_template_no_memory(error);
+}
+
 /* ---- rendering ---- */
 
 /* True if the template for tools renders the conversation. A built-in one also renders earlier
@@ -190,10 +314,6 @@ static bool is_with_tools(const struct chat_source *source, const struct chat_as
     return false;
 }
 
-static enum status chat_template_no_memory(struct error *error) {
-    return error_set(error, STATUS_NO_MEMORY, "no memory for rendering the conversation");
-}
-
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_ask *ask, struct arena *arena,
                                  struct chat_rendering *out, struct error *error) {
@@ -205,8 +325,11 @@ enum status chat_template_render(const struct chat_template *chat_template,
         return error_set(error, STATUS_UNSUPPORTED,
                          "this model has no chat template; use /v1/completions");
     check(!ask->continues || tree_count(ask->messages) > 0);
-    enum status status =
-        chat_values_take(source, &chat_template->facts, ask, arena, &variables, &count);
+    bool done = false;
+    enum status status = STATUS_OK;
+    if (ask->continues) status = render_thoughtful(chat_template, ask, arena, out, &done, error);
+    if (status || done) return status;
+    status = chat_values_take(source, &chat_template->facts, ask, arena, &variables, &count);
     if (status == STATUS_NO_MEMORY) return chat_template_no_memory(error);
     if (status)
         return error_set(error, status,

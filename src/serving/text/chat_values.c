@@ -160,11 +160,11 @@ static struct bytes part_text(const struct tree *part) {
 
 /* Joins the texts of parts without separators, as most templates with parts do, and appends `tail`.
  * `data` is NULL if memory is out. */
-static struct bytes joined(struct build *build, const struct tree *parts, struct bytes tail) {
+static struct bytes joined(struct arena *arena, const struct tree *parts, struct bytes tail) {
     struct bytes text = {NULL, tail.count};
     for (size_t i = 0; i < tree_count(parts); i++)
         text.count += part_text(tree_at(parts, i)).count;
-    char *at = arena_take(build->arena, text.count + 1);
+    char *at = arena_take(arena, text.count + 1);
     text.data = at;
     for (size_t i = 0; at && i < tree_count(parts); i++) {
         struct bytes part = part_text(tree_at(parts, i));
@@ -173,6 +173,13 @@ static struct bytes joined(struct build *build, const struct tree *parts, struct
     }
     if (at) memcpy(at, tail.data, tail.count);
     return text;
+}
+
+bool chat_values_text(const struct tree *content, struct arena *arena, struct bytes *out) {
+    *out = (struct bytes){"", 0};
+    if (tree_kind(content) == TREE_ARRAY) *out = joined(arena, content, *out);
+    (void)tree_get_string(content, out);
+    return out->data != NULL;
 }
 
 static bool chat_values_take_text(struct build *build, struct bytes text, enum chat_parts parts,
@@ -202,7 +209,7 @@ static bool chat_values_take_content(struct build *build, const struct tree *mes
     if (goes_on) {
         static const struct bytes mark = {CHAT_CUT_MARK " ", sizeof CHAT_CUT_MARK};
         if (!tree_get_string(content, &text))
-            return chat_values_take_text(build, joined(build, content, mark), parts, out);
+            return chat_values_take_text(build, joined(build->arena, content, mark), parts, out);
         char *marked = arena_take(build->arena, text.count + mark.count);
         if (!marked) return false;
         memcpy(marked, text.data, text.count);
@@ -218,7 +225,7 @@ static bool chat_values_take_content(struct build *build, const struct tree *mes
     if (tree_get_string(content, &text)) return chat_values_take_text(build, text, parts, out);
     if (tree_kind(content) != TREE_ARRAY || parts != CHAT_PARTS_JOINED)
         return value_of_tree(build->arena, content, out);
-    return chat_values_take_text(build, joined(build, content, text), parts, out);
+    return chat_values_take_text(build, joined(build->arena, content, text), parts, out);
 }
 
 /* ---- messages ---- */

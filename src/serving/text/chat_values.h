@@ -62,6 +62,10 @@ struct chat_facts {
  * blank follows, which is absent if the template trims contents. */
 #define CHAT_CUT_MARK "CONTINUE_FINAL_MESSAGE_TAG"
 
+/* The text of a message's content: a string, or parts joined. It is empty if there is none. Returns
+ * false if memory is out. */
+bool chat_values_text(const struct tree *content, struct arena *arena, struct bytes *out) MUST_USE;
+
 #define CHAT_VARIABLES_OWN (CHAT_SOURCE_TOKENS_MAX + 8)
 
 /* Creates the template's variables. `ask` and `source` must last as long. Returns STATUS_NO_MEMORY,

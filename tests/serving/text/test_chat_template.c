@@ -232,6 +232,9 @@ TEST(an_answer_goes_on_where_it_ended) {
     goes_on(opens_thought, "hm</think>so", "q|<think>\nhm</think>so", TOKEN_STREAM_GOES_ON);
     goes_on(thinks, "Well,", "[user]q[assistant]Well,", TOKEN_STREAM_GOES_ON);
     goes_on(thinks, "", "[user]q[assistant]", TOKEN_STREAM_GOES_ON);
+    goes_on(thinks, "<think>\\nhm", "[user]q[assistant]<think>\nhm", TOKEN_STREAM_IN_REASONING);
+    goes_on(thinks, "<think>\\nhm\\n</think>\\n\\nso </think>",
+            "[user]q[assistant]<think>\nhm\n</think>\n\nso </think>", TOKEN_STREAM_GOES_ON);
 
     struct chat_template mute = opened("{% for m in messages if m.role == 'user' %}"
                                        "{{ m.content }}{% endfor %}");
