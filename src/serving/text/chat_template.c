@@ -213,8 +213,8 @@ static bool read_rest(const struct tree *message, struct arena *arena,
     return true;
 }
 
-/* True if lines separate the tags from the thoughts. Models write "<think>\n", unless their template
- * writes the tag without the line's end. */
+/* True if lines separate the tags from the thoughts. Models write "<think>\n", unless their
+ * template writes the tag without the line's end. */
 static bool has_lines(const struct chat_template *chat_template) {
     static const struct bytes line = {"<think>\n", 8};
     const struct chat_source *source = &chat_template->source;
