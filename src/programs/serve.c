@@ -124,6 +124,7 @@ static enum status open_with_unit_supervisor(struct serve_server *server, struct
                                                     .job = &values->job,
                                                     .log = &values->log,
                                                     .model = values->run.model,
+                                                    .device = values->run.device,
                                                     .force = values->run.force,
                                                     .kv_bytes = values->unit.kv_memory,
                                                     .units = units,

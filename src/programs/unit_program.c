@@ -262,6 +262,7 @@ static enum status process_supervise(struct unit_process *process, struct error 
                                               .job = &values->job,
                                               .log = &values->log,
                                               .model = values->run.model,
+                                              .device = values->run.device,
                                               .force = values->run.force,
                                               .kv_bytes = values->unit.kv_memory,
                                               .units = &unit,

@@ -28,6 +28,7 @@ struct unit_supervisor {
     struct unit_supervisor_options options;
     struct loop *loop;
     struct supervisor *supervisor;
+    struct unit_machines machines;
     char address[PATH_MAX];
     struct host_list list;
     bool hosts; /* hosts were given: `list` is valid */
@@ -304,6 +305,7 @@ enum status unit_supervisor_open(const struct unit_supervisor_options *options, 
                   .remote_shell = unit_supervisor->shell_words,
                   .agent_options = unit_supervisor->agent_options,
                   .check = what_is_needed(unit_supervisor),
+                  .machines = strcmp(options->device, "cpu") ? &unit_supervisor->machines : NULL,
                   .context = unit_supervisor,
                   .command = unit_command},
         .unit_count = options->unit_count,

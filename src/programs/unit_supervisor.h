@@ -65,6 +65,7 @@ struct unit_supervisor_options {
     uint32_t unit_count;
     const struct log_values *log;
     const char *model;     /* a directory; NULL: the embedded model */
+    const char *device;    /* of ranks; "cpu": none */
     bool force;            /* a host that lacks memory is no reason to refuse it */
     uint64_t kv_bytes;     /* KV pages of each unit */
     uint64_t threads;      /* per rank; 0: an even share of the CPUs */

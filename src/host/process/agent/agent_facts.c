@@ -145,6 +145,17 @@ static uint32_t agent_facts_cpus(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
+/* Containers on one machine have its boot's id, and host names and devices of their own. */
+static uint32_t agent_facts_machine(const char *host) {
+    char text[40 + 64] = "";
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t count = file < 0 ? 0 : read(file, text, 40);
+    if (file >= 0) close(file);
+    if (count <= 0) return 0;
+    snprintf(text + count, sizeof text - (size_t)count, "%s", host);
+    return (uint32_t)checksum_of(text, strlen(text)) | 1;
+}
+
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out) {
     *facts_out = (struct agent_facts){.port = agent_facts_find_port(),
                                       .free_bytes = machine_memory_look("").free_bytes};
@@ -152,6 +163,7 @@ void agent_facts_take(const struct agent_check *check, struct agent_facts *facts
     facts_out->cpus = agent_facts_cpus();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;
     if (look_at_network(check, facts_out)) look_at_model(check, facts_out);
+    facts_out->machine = agent_facts_machine(facts_out->host);
     keep_printable(facts_out->host);
     keep_printable(facts_out->lacks);
 }

@@ -80,7 +80,7 @@ struct agent_facts {
     uint32_t port;                     /* a free port */
     uint32_t cpus;                     /* CPUs available to ranks */
     uint32_t reach_port;               /* port at which other agents test a connection; 0: none */
-    uint32_t reserved;
+    uint32_t machine;                  /* identifies the machine; 0: unknown */
 };
 
 struct agent_place {  /* body of REACH */

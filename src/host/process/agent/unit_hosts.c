@@ -98,6 +98,16 @@ static void unit_hosts_verify(struct unit_hosts *hosts) {
     for (uint32_t i = 0; i < hosts->unit->host_count; i++) {
         struct host *host = &hosts->list[i];
         bool is_right = agent_facts_verify(&host->facts, &hosts->own, &hosts->list[0].facts, text);
+        const char *other =
+            hosts->options.machines
+                ? unit_machines_note(hosts->options.machines, host->is.name, host->facts.machine)
+                : NULL;
+        if (is_right && other)
+            snprintf(text, sizeof text,
+                     "it is the machine that %.120s names, too, and ranks of both would share its "
+                     "devices; name it once, with all of its ranks (%.120s:8)",
+                     other, other);
+        is_right = is_right && !other;
         if (!is_right)
             log_say(LOG_ERROR, SUBJECT, "a host cannot run its ranks host=%s why=%s", host->is.name,
                     text);

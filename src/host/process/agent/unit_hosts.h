@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "host/process/agent/agent_frame.h"
+#include "host/process/agent/unit_machines.h"
 #include "host/process/ranks/rank_health.h"
 #include "serving/supervision/supervise_unit.h"
 
@@ -48,6 +49,7 @@ struct unit_hosts_options { /* of all units of a supervisor */
     const char *const *remote_shell;  /* words before a host's name; NULL at the end */
     const char *const *agent_options; /* words after `fathom agent`; NULL at the end */
     struct agent_check check;         /* what ranks need on a host: interface, model, memory */
+    struct unit_machines *machines;   /* of all hosts; NULL: two names may be of one machine */
     void *context;
     /* Returns the words of a start's command line in one allocation, which is freed; NULL at the
      * end. Each agent replaces the first word by its own program. */

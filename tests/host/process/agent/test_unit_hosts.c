@@ -52,6 +52,8 @@ static void wait_until(const uint32_t *count, uint32_t wanted) {
     assert_int_equal(*count, wanted);
 }
 
+static struct unit_machines *machines;
+
 static void start_unit(const char *model, const char *const *shell) {
     static const struct unit_host list[] = {{.name = "a", .is_here = true, .sharing = 2},
                                             {.name = "b", .sharing = 1}};
@@ -64,8 +66,11 @@ static void start_unit(const char *model, const char *const *shell) {
                                    .signs = signs,
                                    .members = members,
                                    .watch = {.ranks = ranks, .rank_count = 3}};
-    struct unit_hosts_options options = {
-        .base = base, .remote_shell = shell, .check = {.interface = "lo"}, .command = on_words};
+    struct unit_hosts_options options = {.base = base,
+                                         .remote_shell = shell,
+                                         .check = {.interface = "lo"},
+                                         .machines = machines,
+                                         .command = on_words};
     const struct unit_hosts_unit this = {
         .number = 1, .name = name, .machine = &unit, .hosts = list, .report = on_report};
     snprintf(options.check.model, sizeof options.check.model, "%s/%s", getenv("FATHOM_SOURCE"),
@@ -102,6 +107,16 @@ TEST_AROUND(what_hosts_lack_is_known_before_a_launch, open_base, close_all) {
     wait_until(&given_up, 1);
     assert_non_null(strstr(unit_hosts_why(hosts), "host a: /"));
     assert_non_null(strstr(unit_hosts_why(hosts), "models/nothing: no such folder"));
+    assert_int_equal(starts_on[0] + starts_on[1], 0);
+}
+
+TEST_AROUND(a_machine_with_two_names_gives_its_devices_out_once, open_base, close_all) {
+    static struct unit_machines known;
+    machines = &known;
+    start_unit("models/tiny-r1", shell);
+    wait_until(&given_up, 1);
+    machines = NULL;
+    assert_non_null(strstr(unit_hosts_why(hosts), "host b: it is the machine that a names, too"));
     assert_int_equal(starts_on[0] + starts_on[1], 0);
 }
 
