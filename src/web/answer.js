@@ -2,7 +2,7 @@
 // Shows text that grows: create(element) returns {append(text), end()}. Only the last block is parsed again; finished
 // blocks stay as they are, with what a reader has selected in them. The next painting waits nine times as long as the
 // last one took, so that the page is idle for most of the time however long an answer is.
-import { copyText } from './dom.js';
+import { copyBy } from './dom.js';
 import { blockMax, build, decorate, parse, showHidden } from './markdown.js';
 
 const paintMsMin = 50, restPerWork = 9;
@@ -289,15 +289,9 @@ function itemsBefore(list, end) {
 
 // ---- the interface ----
 
-async function copy(button) {
-  await copyText(button.closest('.code').querySelector('pre').textContent);
-  button.textContent = 'Copied';
-  setTimeout(() => { button.textContent = 'Copy'; }, 1500);
-}
-
 document.addEventListener('click', (event) => {
   const button = event.target.closest?.('.code button.copy');
-  if (button) copy(button);
+  if (button) copyBy(button.closest('.code').querySelector('pre').textContent, button);
 });
 
 // options: plain: no Markdown. around(paint): is called for each painting, and calls paint().

@@ -2,7 +2,7 @@
 // "Use it from your tools": the lines of docs/clients.md, which the server has, with its own address, model and key in
 // place of the examples.
 import { create } from './answer.js';
-import { byId, copyText, element } from './dom.js';
+import { byId, copyBy, element } from './dom.js';
 
 const dialog = byId('connect');
 let guide = null;
@@ -57,10 +57,6 @@ export function start(server) {
     show(server);
   });
   byId('connect-close').addEventListener('click', () => dialog.close());
-  byId('connect-copy').addEventListener('click', async () => {
-    await copyText(byId('connect-url').textContent);
-    byId('connect-copy').textContent = 'Copied';
-    setTimeout(() => { byId('connect-copy').textContent = 'Copy'; }, 1500);
-  });
+  byId('connect-copy').addEventListener('click', () => copyBy(byId('connect-url').textContent, byId('connect-copy')));
   dialog.addEventListener('click', (event) => { if (event.target === dialog) dialog.close(); });
 }

@@ -86,19 +86,26 @@ export function closeNotice(name) {
   document.querySelector(`.notice[data-name="${name}"]`)?.remove();
 }
 
-// navigator.clipboard is missing on pages without TLS; a selection can be copied there.
-export async function copyText(text) {
+// navigator.clipboard is missing on pages without TLS; a selection can be copied there, in an open dialog if there is one.
+async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return;
   } catch { /* below */ }
   const area = element('textarea', 'unseen', text);
   const before = document.activeElement;
-  document.body.append(area);
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
   area.select();
   document.execCommand('copy');
   area.remove();
   before?.focus();
+}
+
+// Copies for a button, which says so for a moment.
+export async function copyBy(text, made) {
+  await copyText(text);
+  made.textContent = 'Copied';
+  setTimeout(() => { made.textContent = 'Copy'; }, 1500);
 }
 
 export function saveFile(name, type, text) {

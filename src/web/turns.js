@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a turn looks: a question that can be edited, and an answer with its thoughts, its calls, how it ended, and what
 // can be done about it.
-import { button, copyText, element, refill, remember, remembered } from './dom.js';
+import { button, copyBy, element, refill, remember, remembered } from './dom.js';
 import { create } from './answer.js';
 import { isEmpty } from './tree.js';
 
@@ -11,12 +11,6 @@ function factsOf({ prompt, output, ms }) {
   return [`${prompt.tokens} in, ${output} out`,
     ...(output > 1 && Number.isFinite(speed) ? [`${speed.toFixed(1)} tokens/s`] : []),
     `first token after ${Math.round(ms.ttft)} ms`];
-}
-
-async function copyBy(text, shown) {
-  await copyText(text);
-  shown.textContent = 'Copied';
-  setTimeout(() => { shown.textContent = 'Copy'; }, 1500);
 }
 
 // `siblings` are the branches at this place: an arrow leads to the former and the next one.

@@ -11,7 +11,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Server, patience, root, same } from './lib/server.mjs';
-import { Tab, launch, startProxy } from './lib/tab.mjs';
+import { Tab, copies, launch, startProxy } from './lib/tab.mjs';
 
 const key = 'sk-of-a-test', guide = readFileSync(`${root}docs/clients.md`, 'utf8');
 const run = promisify(execFile);
@@ -108,6 +108,15 @@ test('a section is opened by the keyboard, and its lines are copied', async () =
   assert.ok(!await box('curl').locator('pre').isVisible()); // one at a time
   await box('Codex').getByRole('button', { name: 'Copy' }).first().click();
   await tab.page.waitForFunction(async (text) => await navigator.clipboard.readText() === text, (await lines('Codex'))[0]);
+});
+
+test('they are copied without TLS, too', async () => {
+  await tab.page.evaluate(() => {
+    globalThis.secure = navigator.clipboard;
+    Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true });
+  });
+  await copies(tab.page.locator('#connect-copy'));
+  assert.equal(await tab.page.evaluate(() => globalThis.secure.readText()), `${proxy.url}/v1`);
 });
 
 test('the guide for Open WebUI has the same line', async () => {
