@@ -77,7 +77,7 @@ test('a conversation survives a reload, and is found in the list', async () => {
   await tab.finished(1);
   await reload();
   assert.deepEqual(await texts(tab.questions()), [say('one'), say('two')]);
-  assert.deepEqual(await texts(tab.page.locator('.answer')), ['one', 'two']);
+  assert.deepEqual(await texts(tab.page.locator('#log .answer')), ['one', 'two']);
   assert.match(await tab.answers().nth(1).locator('.facts').textContent(), /\d+ in, \d+ out/);
   await tab.button('New chat').click();
   assert.equal(await tab.questions().count(), 0);
@@ -233,7 +233,7 @@ test('an answer that was cut goes on behind its words', async () => {
   const before = await tab.answer().textContent();
   const messages = await asked(() => tab.button('Continue').click());
   assert.match(messages.at(-1), /^assistant: on and/);
-  await tab.page.waitForFunction((length) => document.querySelector('.answer').textContent.length > length, before.length);
+  await tab.page.waitForFunction((length) => document.querySelector('#log .answer').textContent.length > length, before.length);
   await tab.finished(0);
   assert.ok((await tab.answer().textContent()).startsWith(before.trim()));
   assert.equal(await tab.answers().count(), 1);
@@ -421,7 +421,7 @@ test('a reload in the middle of an answer keeps what came', async () => {
   await tab.picture('unfinished');
   const before = await tab.answer().textContent();
   await tab.button('Continue').click();
-  await tab.page.waitForFunction((length) => document.querySelector('.answer').textContent.length > length, before.length);
+  await tab.page.waitForFunction((length) => document.querySelector('#log .answer').textContent.length > length, before.length);
   await tab.button('Stop the answer').click();
   await tab.page.getByText('stopped').waitFor();
 });
@@ -450,5 +450,5 @@ test('where the storage is full the page says so, and loses nothing', async () =
   await tab.finished(1);
   await tab.page.getByText('The browser cannot store').waitFor({ state: 'detached' });
   await reload();
-  assert.deepEqual(await texts(tab.page.locator('.answer')), ['not stored', 'stored']);
+  assert.deepEqual(await texts(tab.page.locator('#log .answer')), ['not stored', 'stored']);
 });
