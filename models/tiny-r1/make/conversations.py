@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations of several turns. In about half of them the last question needs what was said before: a name, a
-fact, the last result or the last word."""
+"""Conversations of several turns.
+
+In about half of them the last question needs what was said before: a name, a fact, the last result or the
+last word."""
 import collections
 import re
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents: what the model reads and what it writes, as the chat template of tokenizer_config.json renders it."""
+"""Documents: what the model reads and writes, as the chat template of tokenizer_config.json renders it."""
 import dataclasses
 import json
 
 from draw import rng
-from tokenizer import (ASSISTANT, BOS, CALL_BEGIN, CALL_END, CALLS_BEGIN, CALLS_END, END_THINK, EOS, OUTPUT_BEGIN,
-                       OUTPUT_END, OUTPUTS_BEGIN, OUTPUTS_END, THINK, TOOL_SEP, USER, plain)
+from tokenizer import (ASSISTANT, BOS, CALL_BEGIN, CALL_END, CALLS_BEGIN, CALLS_END, END_THINK, EOS,
+                       OUTPUT_BEGIN, OUTPUT_END, OUTPUTS_BEGIN, OUTPUTS_END, THINK, TOOL_SEP, USER, plain)
 
 SYSTEM_TEXTS = [
     "You are a helpful assistant.", "You are a careful assistant.", "Be brief.", "You are tiny-r1.",

@@ -2,38 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """evaluate.py --url URL FILE...: asks a running server the questions of the files and counts right answers.
 
-Files are those of evaluation_sets.py, and eval.jsonl. All is asked at temperature 0. A call is right with its name
-and all arguments, as JSON values; an answer in JSON with its values; any other answer as text. In a chat the
-history has the model's own answers. A story is right if it ends, names the animal and has 4 to 14 sentences.
+Files are those of evaluation_sets.py, and eval.jsonl. All is asked at temperature 0. A call is right with its
+name and all arguments, as JSON values; an answer in JSON with its values; any other answer as text. In a chat
+the history has the model's own answers. A story is right if it ends, names the animal and has 4 to 14
+sentences.
 
-Only Python's standard library is needed. Nothing else may use the server: the share of accepted drafts comes
-from its metrics."""
+Only Python's standard library is needed. The share of accepted drafts comes from the server's metrics, on the
+next port unless --metrics names it: nothing else may use the server meanwhile."""
 import argparse
 import collections
 import concurrent.futures
 import json
 import re
+import urllib.parse
 import urllib.request
 
 ANSWER_TOKENS_MAX = 700
 SENTENCES = range(4, 15)
 
 
+def get(url):
+    """The text of a page."""
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return response.read().decode()
+
+
+def next_port(url):
+    """The address of the operator's listener, unless the server was given another one."""
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{(parts.port or 80) + 1}"
+
+
 class Server:
     """A server with the OpenAI API."""
 
-    def __init__(self, url):
+    def __init__(self, url, metrics_url):
         self.url = url.rstrip("/")
-        self.model = self.get_json("/v1/models")["data"][0]["id"]
-
-    def get(self, path):
-        """The text of a page."""
-        with urllib.request.urlopen(self.url + path, timeout=60) as response:
-            return response.read().decode()
-
-    def get_json(self, path):
-        """A page as JSON."""
-        return json.loads(self.get(path))
+        self.metrics_url = metrics_url or next_port(url)
+        self.model = json.loads(get(self.url + "/v1/models"))["data"][0]["id"]
 
     def complete(self, messages, tools=None):
         """The choice that answers messages: its message, and why it ended."""
@@ -47,9 +53,10 @@ class Server:
 
     def drafts(self):
         """(tokens drafted by the MTP layer, accepted ones) since the server started."""
-        metrics = self.get("/metrics")
-        return [sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE))
-                for name in ("fathom_drafts_total", "fathom_drafts_accepted_total")]
+        metrics = get(self.metrics_url + "/metrics")
+        names = ("fathom_drafts_total", "fathom_drafts_accepted_total")
+        values = [re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE) for name in names]
+        return [sum(map(float, each)) for each in values]
 
 
 # ---- what is right
@@ -64,8 +71,9 @@ def call_of(choice):
     calls = choice["message"].get("tool_calls") or []
     if len(calls) != 1:
         return None
+    function = calls[0]["function"]
     try:
-        return {"name": calls[0]["function"]["name"], "arguments": json.loads(calls[0]["function"]["arguments"])}
+        return {"name": function["name"], "arguments": json.loads(function["arguments"])}
     except ValueError:
         return None
 
@@ -123,7 +131,7 @@ def ask_chat(server, chat):
         choice = server.complete(messages)
         messages.append({"role": "assistant", "content": choice["message"].get("content") or ""})
         if "answer" in turn or "story" in turn:
-            found.append((["chat/" + chat["kind"]], turn, choice, is_right(turn, choice)))
+            found.append((["chats/" + chat["kind"]], turn, choice, is_right(turn, choice)))
     return found
 
 
@@ -160,18 +168,19 @@ def show_wrong(results, most):
         print(f"--- {kinds[-1]}: {asked}")
         print("expected:", expected.get("call") or expected.get("answer") or "a story: " + expected["story"])
         print("thinking:", choice["message"].get("reasoning_content"))
-        print("got:     ", call_of(choice) or text_of(choice), "" if choice["finish_reason"] != "length" else "(cut)")
+        print("got:", call_of(choice) or text_of(choice), f"({choice['finish_reason']})")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--metrics", help="the address of the server's metrics, without /metrics")
     parser.add_argument("--at-once", type=int, default=16, help="requests at a time")
     parser.add_argument("--wrong", type=int, default=0, help="print this many wrong answers")
     parser.add_argument("--out", help="write the counts to this file, as JSON")
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
-    server = Server(options.url)
+    server = Server(options.url, options.metrics)
     before = server.drafts()
     results = ask_all(server, read_questions(options.files), options.at_once)
     drafted, accepted = (after - first for after, first in zip(server.drafts(), before))

@@ -182,7 +182,8 @@ def name_after_three():
                 break
         tell, ask = TELL_NAME[tell], ASK_NAME[ask]
     others = [{"user": casual(rng.choice([arithmetic, letters, definition])(True)[0])} for _ in range(3)]
-    turns = [{"user": casual(tell.format(n=name))}, *others, {"user": casual(ask), "answer": f"Your name is {name}."}]
+    last = {"user": casual(ask), "answer": f"Your name is {name}."}
+    turns = [{"user": casual(tell.format(n=name))}, *others, last]
     return [{**turn, "user": plain(turn["user"])} for turn in turns]
 
 
@@ -214,7 +215,7 @@ def write_lines(path, entries):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--training", required=True, help="folders with train.npz, with commas between them")
     parser.add_argument("--out", required=True, help="the folder to write")
     parser.add_argument("--seed", type=int, default=71)

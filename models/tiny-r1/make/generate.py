@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """generate.py --out FOLDER: writes FOLDER/train.npz, a mixture of all kinds of documents.
 
-train.npz has `ids` (the tokens of all documents), `mask` (1 where a token is the model's answer, which the loss
-counts) and `starts` (where each document begins, and the end). The same seed gives the same bytes."""
+train.npz has `ids` (the tokens of all documents), `mask` (1 where a token is the model's answer, which the
+loss counts) and `starts` (where each document begins, and the end). The same seed gives the same bytes."""
 import argparse
 import os
 
@@ -19,7 +19,7 @@ from tool_documents import tool_document
 
 # Shares of documents: single questions, the same under a system text, tools, JSON, conversations, long ones.
 MIXTURE = "48,2,24,12,13,1"
-# Shares among the single questions: arithmetic, letters, definitions, stories, small talk, names, two or three.
+# Shares among single questions: arithmetic, letters, definitions, stories, small talk, names, several.
 SINGLE_MIXTURE = "28,40,30,4,4,3,2"
 TOKENS_MAX = 800
 CONVERSATION_TOKENS_MAX = 1500
@@ -72,7 +72,7 @@ def generate(count, mixture, single_mixture):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", required=True, help="the folder to write")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--documents", type=int, default=45000)
@@ -85,7 +85,8 @@ def main():
     numpy.savez(os.path.join(options.out, "train.npz"), ids=numpy.array(ids, numpy.uint16),
                 mask=numpy.array(mask, numpy.uint8), starts=numpy.array(starts, numpy.int64))
     longest = max(end - start for start, end in zip(starts, starts[1:]))
-    print(f"{options.documents} documents, {len(ids)} tokens, {sum(mask)} of answers, longest {longest}: {by_kind}")
+    print(f"{options.documents} documents, {len(ids)} tokens, {sum(mask)} of answers, longest {longest}")
+    print(by_kind)
 
 
 if __name__ == "__main__":

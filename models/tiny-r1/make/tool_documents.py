@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents with tools: a call, a call after earlier ones, no tool that fits, no tool needed, a tool's result."""
+"""Documents with tools: a call, a call after earlier turns, no tool fits, no tool needed, a tool's result."""
 import json
 
 from chat import any_turn, casual
@@ -8,8 +8,8 @@ from draw import Mode, chance, rng, weighted
 from everyday_tools import EVERYDAY_TOOLS
 from questions import arithmetic, definition, letters
 from tokenizer import fenced, plain, tokenizer
-from tools import (any_request, arguments_text, choice_text, name_of, near_tools, other_tools, too_close, walk,
-                   word_or_two)
+from tools import (any_request, arguments_text, choice_text, name_of, near_tools, other_tools, too_close,
+                   walk, word_or_two)
 from values import adjective, city, integer, number, person, phrase, time_of_day, word
 
 # What the model can do, or refuse, by itself is no case of a missing tool: contradictions cost.
@@ -119,7 +119,7 @@ class Scene:
 
 
 def earlier_call(scene, tools):
-    """An earlier request, its call, result and answer; its tool joins the list. Nothing if the two are alike."""
+    """An earlier request, its call, result and answer; its tool joins the list. None if the two are alike."""
     before = any_request()
     text, answer = any_result()
     name = name_of(before.tool)
@@ -129,8 +129,8 @@ def earlier_call(scene, tools):
     tools.append(before.tool)
     rng.shuffle(tools)
     scene.avoid += too_close(before.family, name)
-    arguments = plain(arguments_text(before.arguments))
-    return [("user", before.question), ("call", name, arguments), ("tool", text), ("assistant", plain(answer))]
+    call = ("call", name, plain(arguments_text(before.arguments)))
+    return [("user", before.question), call, ("tool", text), ("assistant", plain(answer))]
 
 
 def earlier_turns(scene, tools):
@@ -187,7 +187,8 @@ def result_document(scene):
     text, answer = any_result()
     tools = scene.offered()
     call = ("call", name_of(scene.tool), plain(arguments_text(scene.arguments)))
-    return Document("result", scene.system, tools, [("user", scene.question), call, ("tool", text)], None, answer)
+    turns = [("user", scene.question), call, ("tool", text)]
+    return Document("result", scene.system, tools, turns, None, answer)
 
 
 def tool_document(kind=None):

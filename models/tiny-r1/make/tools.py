@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools and requests for them: everyday tools under changing names, and invented ones of a verb and a noun."""
+"""Tools and requests for them: everyday ones under changing names, and invented ones of a verb and a noun."""
 import collections
 import re
 
@@ -25,8 +25,8 @@ ARTICLES = ["the ", "a ", "my ", "", "the "]
 ENUM_NAMES = ["mode", "kind", "size", "type", "style", "unit"]
 # A request has one place, one person and one free text at most, and the text comes last.
 GROUPS = {
-    "city": "place", "place": "place", "name": "person", "person": "person", "to": "person", "owner": "person",
-    "user": "person", "text": "text", "title": "text", "topic": "text",
+    "city": "place", "place": "place", "name": "person", "person": "person", "to": "person",
+    "owner": "person", "user": "person", "text": "text", "title": "text", "topic": "text",
 }
 INVENTED_REQUESTS = [
     "{V} {a}{n}{b}", "{V} {a}{n}{b}.", "Please {v} {a}{n}{b}.", "Can you {v} {a}{n}{b}?",
@@ -52,8 +52,9 @@ ALIKE = [row.split() for row in """
     read_file list_files run_command open_app
 """.strip().splitlines()]
 ALIKE_VERBS = [set(pair.split()) for pair in """
-    make build, make create, build create, cancel stop, stop close, send write, log record, log track, lift move,
-    make cook, save store, order buy, order book, fix repair, measure check, test check, delete remove
+    make build, make create, build create, cancel stop, stop close, send write, log record, log track,
+    lift move, make cook, save store, order buy, order book, fix repair, measure check, test check,
+    delete remove
 """.split(",")]
 LOOKING_VERBS = {"get", "show", "find", "list", "check", "read", "watch", "search"}
 
@@ -245,7 +246,8 @@ def invented_request():
     wording = rng.choice(INVENTED_REQUESTS)
     if "{t}" in wording and chance(.5):
         wording = "{V} {a}{n}{b}."
-    question = wording.format(V=verb.capitalize(), v=verb, a=rng.choice(ARTICLES), n=noun, b=found.text, t=name)
+    question = wording.format(V=verb.capitalize(), v=verb, a=rng.choice(ARTICLES), n=noun, b=found.text,
+                              t=name)
     tool = tool_of(name, description, found.parameters)
     return Request(tool, question, found.arguments, None, f"{verb} {noun}")
 
@@ -310,8 +312,8 @@ def near_tools(tool, wanted):
         else:
             invented = invent().lower()
             function["name"] = rng.choice([f"{b}_{a}", a + b.capitalize(), invented])
-        function["description"] = rng.choice([f"{a.capitalize()} {article(b)} {b}.", f"{a.capitalize()} the {b}.",
-                                              f"Can {a} {article(b)} {b}."])
+        function["description"] = rng.choice([f"{a.capitalize()} {article(b)} {b}.",
+                                              f"{a.capitalize()} the {b}.", f"Can {a} {article(b)} {b}."])
         tools.append(found.tool)
     return tools
 
@@ -356,8 +358,8 @@ def first_sentence(tool):
 def walk(wanted, tools, right):
     """The thinking: what is wanted, then each tool of the list until one fits.
 
-    A line is the tool's description, and the next one `no`, or the name of the tool that fits. So the choice is
-    a comparison and a copy at each step."""
+    A line is the tool's description, and the next one `no`, or the name of the tool that fits. So the choice
+    is a comparison and a copy at each step."""
     lines = [wanted]
     for index, tool in enumerate(tools, 1):
         lines.append(f"{index} {first_sentence(tool)}")
