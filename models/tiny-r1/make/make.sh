@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make.sh FOLDER: makes the model from nothing, with the tokenizer and the chat template of models/tiny-r1:
+# make.sh FOLDER: makes the model from nothing, with the tokenizer of models/tiny-r1:
 # data, training, export, evaluation, card. README.md lists the packages. Data, sets of questions and trained
 # weights that are in the folder already are not made again.
 #
