@@ -12,8 +12,8 @@
 enum heartbeat_state {
     HEARTBEAT_STARTS,   /* not ready; no progress is expected */
     HEARTBEAT_IDLE,     /* nothing to do */
-    HEARTBEAT_COMPUTES, /* it must finish tiles */
-    HEARTBEAT_WAITS,    /* it waits for other ranks */
+    HEARTBEAT_COMPUTES, /* computing: tiles must finish */
+    HEARTBEAT_WAITS,    /* waiting for other ranks */
     HEARTBEAT_STATE_COUNT
 };
 
@@ -22,8 +22,8 @@ struct heartbeat {
     _Atomic uint32_t state; /* enum heartbeat_state */
     _Atomic uint32_t place; /* layer << 8 | enum stage */
     _Atomic uint64_t moved; /* messages sent to or received from other ranks */
-    /* 1 + the rank that it has been waiting for the longest; 0: none, or it waits for the next
-     * order of rank 0 */
+    /* 1 + the rank that this one has waited for the longest; 0: none, or it waits for the next
+     * command from rank 0 */
     _Atomic uint32_t peer;
 };
 

@@ -44,7 +44,7 @@ static size_t escape_byte(unsigned char byte, char *out) {
 
 void json_writer_escaped(struct json_writer *writer, struct bytes text) {
     if (text.count == 0) return;
-    size_t plain = 0; /* start of a run without escapes */
+    size_t plain = 0; /* start of a run of bytes that need no escape */
     for (size_t i = 0; i < text.count; i++) {
         unsigned char byte = (unsigned char)text.data[i];
         if (!must_escape(byte)) continue;
@@ -84,7 +84,7 @@ void json_writer_integer(struct json_writer *writer, int64_t value) {
     json_writer_unsigned(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* Prints a number with any other directive, or a text with a width. */
+/* Prints a number with any other directive, or a string with a width. */
 static void print_formatted(struct json_writer *writer, struct bytes directive,
                             va_list *arguments) {
     char format[16], text[1024], kind = directive.data[directive.count - 1];
@@ -104,7 +104,8 @@ static void print_formatted(struct json_writer *writer, struct bytes directive,
 }
 
 /* Prints an unsigned integer, padded with zeros to the width. */
-static void print_whole(struct json_writer *writer, uint64_t value, uint32_t base, uint32_t width) {
+static void print_unsigned(struct json_writer *writer, uint64_t value, uint32_t base,
+                           uint32_t width) {
     char text[32];
     size_t at = sizeof text;
     for (; value || width || at == sizeof text; value /= base, width -= width > 0)
@@ -127,9 +128,9 @@ static bool print_plain_number(struct json_writer *writer, struct bytes directiv
     if (kind == 'd' && is_long && width == 0)
         json_writer_integer(writer, va_arg(*arguments, long));
     else if (kind == 'u' || kind == 'x')
-        print_whole(writer,
-                    is_long ? va_arg(*arguments, unsigned long) : va_arg(*arguments, unsigned int),
-                    kind == 'x' ? 16 : 10, width);
+        print_unsigned(
+            writer, is_long ? va_arg(*arguments, unsigned long) : va_arg(*arguments, unsigned int),
+            kind == 'x' ? 16 : 10, width);
     else
         return false;
     return true;

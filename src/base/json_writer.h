@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes JSON text into memory of fixed size. The caller writes the punctuation as plain text, and
- * the writer escapes strings. It never writes more than `room` bytes but continues to count, so a
- * text can be measured first (room 0) and then written.
+ * Writes JSON into a fixed-size buffer. The caller writes the punctuation as plain text, and the
+ * writer escapes strings. It never writes more than `room` bytes but continues to count, so a
+ * caller can measure the output first (room 0) and then write it.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 struct json_writer {
     char *out; /* may be NULL if room is 0 */
     size_t room;
-    size_t count; /* bytes of the whole text; > room: the text was truncated */
+    size_t count; /* bytes of the whole output; > room: it was truncated */
 };
 
 static inline bool json_writer_fits(const struct json_writer *writer) {
@@ -36,8 +36,8 @@ void json_writer_unsigned(struct json_writer *writer, uint64_t value);
 void json_writer_integer(struct json_writer *writer, int64_t value);
 
 /* printf for JSON: %s is verbatim text, %.*s is escaped for the inside of a string (for struct
- * bytes: PRINT_BYTES), %u is a uint32_t, %lu a uint64_t; %%, other numbers, and texts with a width
- * (up to 1023 bytes) are as in printf. */
+ * bytes: PRINT_BYTES), %u is a uint32_t, %lu a uint64_t; %%, other numbers, and strings with a
+ * width (up to 1023 bytes) are as in printf. */
 void json_writer_print(struct json_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -13,7 +13,7 @@
 #define NAME "fathom-%016llx"
 #define NAME_BYTES 64
 
-int shared_file_make(size_t bytes, struct shared_file *where_out) {
+int shared_file_create(size_t bytes, struct shared_file *where_out) {
     char text[NAME_BYTES];
     uint64_t name;
     *where_out = (struct shared_file){0};

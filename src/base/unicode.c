@@ -27,7 +27,7 @@ static enum unicode_category category_of(uint32_t character) {
     return unicode_run(character, &last);
 }
 
-static bool unicode_is_among(uint32_t character, const struct unicode_range *ranges, size_t count) {
+static bool unicode_is_in(uint32_t character, const struct unicode_range *ranges, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (ranges[i].first <= character && character <= ranges[i].last) return true;
     return false;
@@ -35,12 +35,12 @@ static bool unicode_is_among(uint32_t character, const struct unicode_range *ran
 
 bool unicode_is_lower(uint32_t character) {
     return category_of(character) == UNICODE_LL ||
-           unicode_is_among(character, unicode_other_lower, UNICODE_OTHER_LOWER);
+           unicode_is_in(character, unicode_other_lower, UNICODE_OTHER_LOWER);
 }
 
 bool unicode_is_upper(uint32_t character) {
     return category_of(character) == UNICODE_LU ||
-           unicode_is_among(character, unicode_other_upper, UNICODE_OTHER_UPPER);
+           unicode_is_in(character, unicode_other_upper, UNICODE_OTHER_UPPER);
 }
 
 bool unicode_is_cased(uint32_t character) {
@@ -60,7 +60,8 @@ bool unicode_is_printable(uint32_t character) {
     return character == ' ' || category_of(character) < UNICODE_ZS;
 }
 
-/* Case_Ignorable: by category, and the punctuation that breaks no word (UAX 29). */
+/* Case_Ignorable: some categories, and the Word_Break classes MidLetter, MidNumLet and Single_Quote
+ * (UAX 29). */
 bool unicode_is_ignorable(uint32_t character) {
     static const uint32_t points[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,
                                       0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
@@ -72,15 +73,15 @@ bool unicode_is_ignorable(uint32_t character) {
            category == UNICODE_SK || category == UNICODE_CF;
 }
 
-/* Maps a character to its other case by the rows of a table, in the reverse direction if `back`.
- * Returns the character itself if no row has it. */
+/* Maps a character to its other case with the rows of a table, or in the reverse direction if
+ * `reverse`. Returns the character itself if no row contains it. */
 static uint32_t unicode_look_up(uint32_t character, const struct unicode_case *rows, size_t count,
-                                bool back) {
+                                bool reverse) {
     for (size_t i = 0; i < count; i++) {
-        int32_t way = back ? rows[i].distance : 0;
-        int32_t from = (int32_t)character - way - (int32_t)rows[i].first;
-        if (from < 0 || character - (uint32_t)way > rows[i].last || from % rows[i].step) continue;
-        return (uint32_t)((int32_t)character + (back ? -way : rows[i].distance));
+        int32_t shift = reverse ? rows[i].distance : 0;
+        int32_t from = (int32_t)character - shift - (int32_t)rows[i].first;
+        if (from < 0 || character - (uint32_t)shift > rows[i].last || from % rows[i].step) continue;
+        return (uint32_t)((int32_t)character + (reverse ? -shift : rows[i].distance));
     }
     return character;
 }
@@ -92,11 +93,11 @@ static uint32_t map_lower(uint32_t character) {
 }
 
 static unsigned map_upper(uint32_t character, uint32_t out[3]) {
-    for (size_t i = 0; i < UNICODE_SEVERAL; i++) {
-        if (unicode_several[i].from != character) continue;
+    for (size_t i = 0; i < UNICODE_SPECIAL_CASES; i++) {
+        if (unicode_special_case[i].from != character) continue;
         unsigned count = 0;
-        for (; count < 3 && unicode_several[i].to[count]; count++)
-            out[count] = unicode_several[i].to[count];
+        for (; count < 3 && unicode_special_case[i].to[count]; count++)
+            out[count] = unicode_special_case[i].to[count];
         return count;
     }
     out[0] = unicode_look_up(character, unicode_pairs, UNICODE_PAIRS, true);
@@ -105,13 +106,13 @@ static unsigned map_upper(uint32_t character, uint32_t out[3]) {
     return 1;
 }
 
-/* Title case: upper case for the first letter and lower case for the rest, with a few
- * exceptions. */
+/* Title case: the first character of the upper-case mapping, and the others in lower case, with a
+ * few exceptions. */
 static unsigned map_title(uint32_t character, uint32_t out[3]) {
     bool digraph =
         (character >= 0x1C4 && character <= 0x1CC) || (character >= 0x1F1 && character <= 0x1F3);
     bool georgian = character >= 0x10D0 && character <= 0x10FF;
-    /* written below the letter in title case */
+    /* letters with an iota, which title case writes below them */
     bool iota = character >= 0x1F80 && character <= 0x1FFC;
     out[0] = character;
     if (georgian) return 1;

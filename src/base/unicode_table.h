@@ -9,7 +9,7 @@
 #define UNICODE_PAIRS 168
 #define UNICODE_LOWER 15
 #define UNICODE_UPPER 26
-#define UNICODE_SEVERAL 102
+#define UNICODE_SPECIAL_CASES 102
 #define UNICODE_OTHER_LOWER 24
 #define UNICODE_OTHER_UPPER 5
 
@@ -20,7 +20,7 @@ struct unicode_case {
     int32_t step, distance;
 };
 
-struct unicode_several {
+struct unicode_special_case {
     uint32_t from;
     uint32_t to[3]; /* 0 after the last */
 };
@@ -33,6 +33,6 @@ extern const uint32_t unicode_runs[UNICODE_RUNS];
 extern const struct unicode_case unicode_pairs[UNICODE_PAIRS];
 extern const struct unicode_case unicode_lower[UNICODE_LOWER];
 extern const struct unicode_case unicode_upper[UNICODE_UPPER];
-extern const struct unicode_several unicode_several[UNICODE_SEVERAL];
+extern const struct unicode_special_case unicode_special_case[UNICODE_SPECIAL_CASES];
 extern const struct unicode_range unicode_other_lower[UNICODE_OTHER_LOWER];
 extern const struct unicode_range unicode_other_upper[UNICODE_OTHER_UPPER];

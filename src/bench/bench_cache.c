@@ -50,7 +50,7 @@ static const struct option cache_rows[] = {
      .minimum = 1, .maximum = LIMIT_LAYERS},
     {"io", OPTION_CHOICE, "auto", "how the store reads and writes", AT(io),
      .choices = "auto|io_uring|threads"},
-    {"rounds", OPTION_COUNT, "3", "rounds, of which the median counts", AT(rounds), .minimum = 1,
+    {"rounds", OPTION_COUNT, "3", "rounds; the result is their median", AT(rounds), .minimum = 1,
      .maximum = ROUNDS_MAX},
     {"index-blocks", OPTION_COUNT, "50000",
      "blocks of 8 KiB stored for the index that is rebuilt; 0: leave it out", AT(index_blocks),

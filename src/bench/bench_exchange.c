@@ -50,7 +50,7 @@ static const struct option exchange_rows[] = {
      .minimum = 1, .maximum = LIMIT_EXPERTS},
     {"groups-kept", OPTION_COUNT, NULL, "groups that a token's experts are of; 0: all",
      AT(groups_kept), .maximum = LIMIT_EXPERTS},
-    {"rounds", OPTION_COUNT, "51", "repetitions, of which the median counts", AT(rounds),
+    {"rounds", OPTION_COUNT, "51", "repetitions; the result is their median", AT(rounds),
      .minimum = 7, .maximum = ROUNDS_MAX},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };

@@ -44,7 +44,7 @@ static const struct option bench_rows[] = {
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
     {"rows", OPTION_TEXT, "1,8,64,512", "rows of a matrix product's input: one measurement each",
      AT(rows)},
-    {"runs", OPTION_COUNT, "7", "runs, of which the median counts", AT(runs), .minimum = 1,
+    {"runs", OPTION_COUNT, "7", "runs; the result is their median", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
     {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU", AT(threads), .maximum = 1024},
     {"warm", OPTION_FLAG, NULL,

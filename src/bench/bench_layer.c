@@ -60,7 +60,7 @@ static const struct option bench_rows[] = {
     {"rows-per-expert", OPTION_COUNT, "0",
      "rows of each of --experts-here; 0: as if all ranks had as many tokens", AT(rows),
      .maximum = LIMIT_STEP_TOKENS},
-    {"rounds", OPTION_COUNT, "5", "repetitions, of which the median counts", AT(rounds),
+    {"rounds", OPTION_COUNT, "5", "repetitions; the result is their median", AT(rounds),
      .minimum = 1, .maximum = LAYER_RUN_ROUNDS_MAX},
     MODEL_RUN_DEVICE(struct layer_values, device),
     {"best", OPTION_FLAG, NULL, "the best round counts, not the median: for a busy machine",
@@ -396,8 +396,8 @@ static enum status report_memory(const struct layer_bench *bench, struct error *
     struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
     uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
     fprintf(stderr,
-            "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
-            "room for activations %.0f\n",
+            "memory: about %.0f MiB: weights %.0f, their source %.0f, KV %.0f, "
+            "activations %.0f\n",
             MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
     /* The device itself reports a lack of memory. */
     bool is_gpu = strcmp(bench->values.device, "cuda") == 0;

@@ -40,7 +40,7 @@ static const struct option bench_rows[] = {
      .maximum = 65536},
     {"batch", OPTION_TEXT, "1,8,32", "sequences that decode together: one measurement each",
      AT(batch)},
-    {"runs", OPTION_COUNT, "3", "repetitions, of which the median counts", AT(runs), .minimum = 1,
+    {"runs", OPTION_COUNT, "3", "repetitions; the result is their median", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
     {"step-tokens", OPTION_COUNT, "512", "tokens computed in one step of a prompt", AT(step_tokens),
      .minimum = 64, .maximum = LIMIT_STEP_TOKENS},

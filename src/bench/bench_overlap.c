@@ -59,7 +59,7 @@ static const struct option overlap_rows[] = {
      "tokens. 0: none, the prompt alone",
      AT(batch)},
     {"steps", OPTION_COUNT, "8", "decode steps in a run", AT(steps), .minimum = 1, .maximum = 64},
-    {"runs", OPTION_COUNT, "7", "runs of each schedule, of which the median counts", AT(runs),
+    {"runs", OPTION_COUNT, "7", "runs of each schedule; the result is their median", AT(runs),
      .minimum = 1, .maximum = RUNS_MAX},
     {"ratio", OPTION_NUMBER, "0.8",
      "communication time divided by computation time, to which the link is slowed down, unless "

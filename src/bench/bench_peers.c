@@ -66,7 +66,7 @@ static const struct option peers_rows[] = {
     {"streams", OPTION_TEXT, "1,8,32,64,128",
      "numbers of sequences that generate together, each after " STREAM_PROMPT " prompt tokens",
      AT(streams)},
-    {"runs", OPTION_COUNT, "3", "rounds, of which the median counts", AT(runs), .minimum = 1,
+    {"runs", OPTION_COUNT, "3", "rounds; the result is their median", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
     {"requests", OPTION_COUNT, "64", "requests of the server test, which the first round has",
      AT(requests), .minimum = 1, .maximum = REQUESTS_MAX},

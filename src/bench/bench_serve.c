@@ -71,9 +71,9 @@ static const struct option serve_rows[] = {
      "factor for the lengths of a trace's prompts, shared blocks and answers: with 0.125 a block "
      "of 512 tokens has 64; --max-prompt and --max-output apply afterwards",
      AT(scale_tokens), .minimum = 1.0 / LOAD_TRACE_BLOCK_TOKENS, .maximum = 16},
-    {"max-prompt", OPTION_COUNT, NULL, "cut a trace's prompts to so many tokens; 0: leave them",
+    {"max-prompt", OPTION_COUNT, NULL, "truncate a trace's prompts to this many tokens; 0: never",
      AT(max_prompt), .maximum = LOAD_TRACE_TOKENS_MAX},
-    {"max-output", OPTION_COUNT, NULL, "cut a trace's answers to so many tokens; 0: leave them",
+    {"max-output", OPTION_COUNT, NULL, "truncate a trace's answers to this many tokens; 0: never",
      AT(max_output), .maximum = LOAD_TRACE_TOKENS_MAX},
     {"endpoint", OPTION_CHOICE, "completions", "API that receives the requests", AT(endpoint),
      .choices = "chat|completions"},

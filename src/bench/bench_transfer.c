@@ -36,7 +36,7 @@ struct transfer_values {
 };
 
 static const struct option transfer_rows[] = {
-    {"rounds", OPTION_COUNT, "15", "repetitions, of which the median counts",
+    {"rounds", OPTION_COUNT, "15", "repetitions; the result is their median",
      .offset = offsetof(struct transfer_values, rounds), .minimum = 3, .maximum = ROUNDS_MAX},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct transfer_values, json)},

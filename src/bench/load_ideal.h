@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The hits of a load's prompts in an ideal prefix cache, which never evicts. They are the reference
  * for the hit rate of a server on exactly these prompts. The hit of a prompt is the longest prefix
- * that it shares with an earlier prompt, even if that one is not answered yet. The last token of a
- * prompt is always computed, because its logits give the next token. Answers are not counted as
- * cached, because a load's prompts do not repeat them.
+ * that it shares with an earlier prompt, even if the earlier one is not answered yet. The last
+ * token of a prompt is always computed, because its logits give the next token. Answers do not
+ * count as cached, because a load's prompts do not repeat them.
  */
 #pragma once
 

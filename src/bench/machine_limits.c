@@ -17,7 +17,7 @@
 
 #define RUNS 15
 #define READ_BYTES_MIN ((size_t)256 << 20)
-#define READ_CACHES 2 /* times the last cache, which a server shares among its guests */
+#define READ_CACHES 2 /* times the last-level cache, which virtual machines may share */
 #define MULTIPLY_ROUNDS 500000
 
 struct meter {
@@ -70,7 +70,7 @@ static double multiply_rate(const struct meter *meter, enum probe_kind kind) {
     return best_of(rates);
 }
 
-/* The bytes to read, depending on the machine's memory. */
+/* The bytes to read: more than the caches hold, and no more than a quarter of free memory. */
 static size_t read_bytes(void) {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t bytes = cache > 0 ? (size_t)cache * READ_CACHES : 0, room = machine_limits_memory() / 4;
@@ -98,7 +98,7 @@ enum status machine_limits_measure(struct team *team, bool single,
     void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
-                         "no room for the %zu MiB that measuring memory speed needs", bytes >> 20);
+                         "not enough memory: the bandwidth test needs %zu MiB", bytes >> 20);
     madvise(data, bytes, MADV_HUGEPAGE);
     for (size_t i = 0; i < bytes; i += 64)
         *(uint64_t *)(void *)((char *)data + i) = i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Measures the compute and memory limits of this machine, with which `fathom bench` compares.
+ * Measures the compute and memory limits of this machine. `fathom bench` compares with them.
  */
 #pragma once
 
@@ -11,11 +11,11 @@ struct machine_limits {
     uint32_t threads;
     double fma_flops;  /* per second, float multiply-adds from registers */
     double bf16_flops; /* per second, VDPBF16PS; 0 if the CPU has none */
-    double read_bytes; /* per second, from memory; the better of one and four streams per thread */
+    double read_bytes; /* per second, from memory; the faster of one and four streams a thread */
 };
 
-/* Uses the team's threads, all of them or one (`single`), for a second or two. Reads twice the last
- * cache, at least 256 MiB. Returns STATUS_NO_MEMORY if there is not enough. */
+/* Uses the team's threads, all of them or one (`single`), for a second or two. Reads twice the
+ * last-level cache, at least 256 MiB. May return STATUS_NO_MEMORY. */
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error);
 

@@ -44,7 +44,7 @@ static bool is_started_by_fathom(const struct option_table *table, const void *v
     return job_exists() || (health && options_format(health, values, text, sizeof text) > 0);
 }
 
-void command_say_idle(const void *values) {
+void command_warn_idle(const void *values) {
     const struct option_table *table = current;
     char why[OPTION_IDLE_BYTES], name[64];
     const struct option *option = NULL;
@@ -80,7 +80,7 @@ bool command_begin(const struct option_table *table, int argc, char **argv, void
         return false;
     }
     if (result_out->help) *exit_code_out = command_end(STATUS_OK, NULL);
-    if (!result_out->help && !options_find(table, "log-format")) command_say_idle(values);
+    if (!result_out->help && !options_find(table, "log-format")) command_warn_idle(values);
     return !result_out->help;
 }
 
@@ -162,7 +162,7 @@ int command_dispatch(const char *tool, const char *kind, const struct command *l
     return EXIT_CODE_USAGE;
 }
 
-enum status command_take_input(struct bytes *out, struct error *error) {
+enum status command_read_input(struct bytes *out, struct error *error) {
     char *memory = NULL;
     size_t capacity = 0, count = 0, got = 1;
     while (got > 0) {
@@ -214,7 +214,7 @@ enum status command_write_private(const char *name, const char *path, bool repla
     return write_text(name, path, replaces ? O_TRUNC : O_EXCL, 0600, write, subject, error);
 }
 
-enum status command_take_lines(enum status (*take)(void *context, struct bytes line), void *context,
+enum status command_read_lines(enum status (*take)(void *context, struct bytes line), void *context,
                                struct error *error) {
     char *line = NULL;
     size_t capacity = 0, number = 0;

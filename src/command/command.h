@@ -18,8 +18,8 @@ enum exit_code {
 /* Runs a command with the values of its options. Returns the exit code. */
 typedef int command_action(void *values, const struct option_result *result);
 
-/* A command of the binary, or a subject of one, such as `model` in `fathom bench model`. It has
- * either options or subjects. A list of commands ends with one that has no name. */
+/* A command of the binary, or a subcommand (a subject), such as `model` in `fathom bench model`. It
+ * has either options or subjects. A command without a name ends a list. */
 struct command {
     const char *name, *summary;
     command_action *run;
@@ -52,17 +52,17 @@ const struct command *command_next_subcommand(const struct command *command,
 /* The command that this process runs: "bench model". */
 const char *command_name(void);
 
-/* Warns about each option that is set but has no effect (struct option, needs): one line each, on
- * stderr or in the log. Ranks and units started by a supervisor do not warn. command_begin calls it
- * for commands without a log. */
-void command_say_idle(const void *values);
+/* Warns about each option that is set but has no effect (`needs` in struct option), with one line
+ * each on stderr or in the log. Ranks and units started by a supervisor do not warn. command_begin
+ * calls it for commands without a log. */
+void command_warn_idle(const void *values);
 
 /* Reports an error that ends the command: prints "fathom serve: <error>" to stderr after the rest
  * of the log, or writes it to a JSON log. Returns EXIT_CODE_FAILED. */
 int command_failed(enum status status, const struct error *error);
 
-/* command_failed for a command line that option rules cannot check ("--tokens and a prompt exclude
- * each other"). Adds a reference to --help; returns EXIT_CODE_USAGE. */
+/* command_failed for an error that option rules cannot detect ("--tokens and a prompt are mutually
+ * exclusive"). Adds a reference to --help. Returns EXIT_CODE_USAGE. */
 int command_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The end of every program that prints results: flushes stdout and returns EXIT_CODE_OK, or
@@ -70,8 +70,8 @@ int command_misused(const char *format, ...) __attribute__((format(printf, 1, 2)
  * With an error: command_failed. */
 int command_end(enum status status, const struct error *error);
 
-/* Writes a text to the file given by the option, replacing it if it exists, or to stdout if `path`
- * is NULL. `write` is called twice: to measure the text, and to write it. */
+/* Writes text to the file given by the option, replacing it if it exists, or to stdout if `path` is
+ * NULL. Calls `write` twice: to measure the text, and to write it. */
 typedef void command_writer(struct json_writer *writer, const void *subject);
 enum status command_write(const char *option, const char *path, command_writer *write,
                           const void *subject, struct error *error) MUST_USE;
@@ -82,12 +82,12 @@ enum status command_write_private(const char *name, const char *path, bool repla
                                   struct error *error) MUST_USE;
 
 /* Reads standard input to its end. The caller frees out->data. */
-enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
+enum status command_read_input(struct bytes *out, struct error *error) MUST_USE;
 
-/* Calls `take` for each line of standard input that is not blank, and flushes stdout after each: a
- * program on the other end may wait for it. Ends with the first line that fails: `take` sets
- * *error, and the number of the line is added. */
-enum status command_take_lines(enum status (*take)(void *context, struct bytes line), void *context,
+/* Calls `take` for each line of standard input that is not blank. Flushes stdout after each line,
+ * because a program at the other end may wait for it. Stops at the first line that fails: `take`
+ * sets *error, and the line number is added. */
+enum status command_read_lines(enum status (*take)(void *context, struct bytes line), void *context,
                                struct error *error) MUST_USE;
 
 /* An option row for commands that accept messages. `member` of TYPE becomes "on" or "off". */

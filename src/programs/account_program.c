@@ -120,9 +120,9 @@ static int read_terms(struct account_command *command) {
     struct account_terms *terms = &command->terms;
     *terms = account_terms_unset;
     if (values->prepaid && values->postpaid)
-        return command_misused("--prepaid and --postpaid exclude each other");
+        return command_misused("--prepaid and --postpaid are mutually exclusive");
     if (values->operator&& values->client)
-        return command_misused("--operator and --client exclude each other");
+        return command_misused("--operator and --client are mutually exclusive");
     if (!read_limit(values->requests, UINT32_MAX, &terms->requests_max) ||
         !read_limit(values->requests_per_minute, UINT32_MAX, &terms->requests_per_minute) ||
         !read_limit(values->tokens_per_minute, INT64_MAX, &terms->tokens_per_minute))

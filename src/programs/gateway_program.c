@@ -91,7 +91,7 @@ int program_gateway(void *given, const struct option_result *result) {
     int exit_code;
     process.values = *(const struct gateway_values *)given;
     log_start(process.values.log.format, process.values.log.level, false);
-    command_say_idle(&process.values);
+    command_warn_idle(&process.values);
     if (!process.values.wire.address)
         return command_misused("--listen is missing: where units connect");
     enum status status = gateway_program_run(&process, &error);

@@ -259,7 +259,7 @@ static enum status gateway_side_open_ledger(struct gateway_side *side, struct er
     models_list(&models, side->names);
     if (values->accounts)
         return error_set(error, STATUS_INVALID,
-                         "--accounts and --database exclude each other; `fathom account import "
+                         "--accounts and --database are mutually exclusive; `fathom account import "
                          "%.200s --database %.200s` takes the accounts over",
                          values->accounts, values->database);
     if (values->prices) status = priced_tokens_read(values->prices, &side->priced, error);

@@ -371,7 +371,7 @@ static enum status run(struct generation *generation, const char *prompt, struct
 /* Reads the prompt from standard input, without its last line end. The caller frees it. */
 static enum status generate_read_input(char **prompt_out, struct error *error) {
     struct bytes input;
-    enum status status = command_take_input(&input, error);
+    enum status status = command_read_input(&input, error);
     if (status) return status;
     if (input.count && input.data[input.count - 1] == '\n') input.count--;
     if (input.count && memchr(input.data, 0, input.count))

@@ -65,7 +65,8 @@ static bool ledger_read_time(const char *text, const char *format, int64_t *hour
 /* Reads the range of hours. Returns an exit code; EXIT_CODE_OK if the options are valid. */
 static int ledger_read_range(const struct ledger_values *values, struct ledger_range *range_out) {
     *range_out = (struct ledger_range){INT64_MIN, INT64_MAX, values->account};
-    if (values->day && values->hour) return command_misused("--day and --hour exclude each other");
+    if (values->day && values->hour)
+        return command_misused("--day and --hour are mutually exclusive");
     if (values->day && !ledger_read_time(values->day, "%Y-%m-%d", &range_out->from_hour))
         return command_misused("--day: expected 2026-11-23, found '%.40s'", values->day);
     if (values->hour && !ledger_read_time(values->hour, "%Y-%m-%dT%H", &range_out->from_hour))

@@ -190,7 +190,7 @@ int program_serve(void *given, const struct option_result *result) {
     int exit_code;
     server.values = *(const struct serve_values *)given;
     log_start(server.values.log.format, server.values.log.level, false);
-    command_say_idle(&server.values);
+    command_warn_idle(&server.values);
     if (unit_side_misused(&server.values.unit, &exit_code)) return exit_code;
     if (rank_job_misused(&server.values.job, &exit_code)) return exit_code;
     if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))

@@ -264,7 +264,7 @@ static enum status template_run_one(struct template_session *session, const char
     struct bytes json = {NULL, 0};
     struct jinja_rendering rendering;
     enum status status = strcmp(path, "-") == 0
-                             ? command_take_input(&json, &session->error)
+                             ? command_read_input(&json, &session->error)
                              : file_take(path, REQUEST_BYTES_MAX, &json, &session->error);
     if (!status)
         status = session->values.template ? render_alone(session, json, &rendering)
@@ -349,7 +349,7 @@ int program_template(void *given, const struct option_result *result) {
     enum status status = template_session_open(&session);
     if (!status)
         status = session.values.jsonl
-                     ? command_take_lines(template_run_line, &session, &session.error)
+                     ? command_read_lines(template_run_line, &session, &session.error)
                      : template_run_one(&session, result->positional[0]);
     exit_code = command_end(status, &session.error);
     template_session_close(&session);

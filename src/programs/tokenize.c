@@ -270,7 +270,7 @@ static enum status print_text_of(struct session *session, struct bytes list) {
 static enum status tokenize_run_one(struct session *session, const struct option_result *result) {
     struct bytes taken = {NULL, 0}, input;
     enum status status = STATUS_OK;
-    if (result->positional_count == 0) status = command_take_input(&taken, &session->error);
+    if (result->positional_count == 0) status = command_read_input(&taken, &session->error);
     input = taken.data ? taken : bytes_of(result->positional_count ? result->positional[0] : "");
     if (!status)
         status = session->encodes ? tokenize_print_ids(session, input, session->values.special,
@@ -287,7 +287,7 @@ static int run(const struct tokenize_values *values, const struct option_result 
         return command_misused("--jsonl reads standard input, not an argument");
     enum status status = tokenize_session_open(&session);
     if (!status)
-        status = values->jsonl ? command_take_lines(tokenize_run_line, &session, &session.error)
+        status = values->jsonl ? command_read_lines(tokenize_run_line, &session, &session.error)
                                : tokenize_run_one(&session, result);
     tokenize_session_close(&session);
     return command_end(status, &session.error);

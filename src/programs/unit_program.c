@@ -297,7 +297,7 @@ int program_unit(void *given, const struct option_result *result) {
     int exit_code;
     process.values = *(const struct unit_values *)given;
     log_start(values->log.format, values->log.level, true);
-    command_say_idle(values);
+    command_warn_idle(values);
     if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
         return exit_code;
     if (values->health && rank_health_join(values->health, job_rank_assigned(), &error))

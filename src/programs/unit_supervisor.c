@@ -162,7 +162,7 @@ static enum status read_hosts(struct unit_supervisor *unit_supervisor, struct er
     struct bytes text;
     enum status status = STATUS_OK;
     if (values->hosts && values->hostfile)
-        return error_set(error, STATUS_INVALID, "--hosts and --hostfile exclude each other");
+        return error_set(error, STATUS_INVALID, "--hosts and --hostfile are mutually exclusive");
     unit_supervisor->hosts = true;
     if (values->hosts)
         return host_list_parse(bytes_of(values->hosts), &unit_supervisor->list, error);

@@ -25,7 +25,7 @@ enum status wire_options_read(struct wire_values *values, bool listens,
     options->address = values->address;
     options->plain_anywhere = values->plain;
     if (values->plain && (values->key || values->peers))
-        return error_set(error, STATUS_INVALID, "--wire-plain and keys exclude each other");
+        return error_set(error, STATUS_INVALID, "--wire-plain and keys are mutually exclusive");
     if (!values->key != !values->peers)
         return error_set(error, STATUS_INVALID, "--wire-key and %s need each other",
                          listens ? "--wire-allow" : "--wire-gateway");

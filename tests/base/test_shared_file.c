@@ -13,7 +13,7 @@ enum { BYTES = 5000 };
 
 TEST(another_process_finds_what_was_made) {
     struct shared_file where;
-    int file = shared_file_make(BYTES, &where), status;
+    int file = shared_file_create(BYTES, &where), status;
     char read_back = 0;
     assert_true(file >= 0 && where.name);
     pid_t child = fork();
@@ -31,7 +31,7 @@ TEST(another_process_finds_what_was_made) {
 
 TEST(what_is_not_there_is_not_found) {
     struct shared_file where, other, wrong;
-    int file = shared_file_make(BYTES, &where);
+    int file = shared_file_create(BYTES, &where);
     assert_true(file >= 0);
     assert_int_equal(shared_file_open(&where, BYTES + 1), -1);
     wrong = where;
@@ -42,7 +42,7 @@ TEST(what_is_not_there_is_not_found) {
     assert_int_equal(shared_file_open(&wrong, BYTES), -1);
     close(file);
     assert_int_equal(shared_file_open(&where, BYTES), -1);
-    file = shared_file_make(BYTES, &other); /* under the number of the one before */
+    file = shared_file_create(BYTES, &other); /* under the number of the one before */
     assert_int_equal(other.file, where.file);
     assert_int_equal(shared_file_open(&where, BYTES), -1);
     close(file);

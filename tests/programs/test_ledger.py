@@ -60,7 +60,7 @@ def check_wrong(one, folder):
     refuse(2, "a file is missing", "ledger", "report")
     refuse(2, "no subject named 'frob'", "ledger", "frob", one)
     refuse(2, "--day: expected 2026-11-23", "ledger", "report", "--day", "today", one)
-    refuse(2, "exclude each other", "ledger", "report", "--day", "2026-11-23", "--hour", "2026-11-23T07", one)
+    refuse(2, "are mutually exclusive", "ledger", "report", "--day", "2026-11-23", "--hour", "2026-11-23T07", one)
     refuse(1, "cannot open this database", "ledger", "report", os.path.join(folder, "none.db"))
 
 

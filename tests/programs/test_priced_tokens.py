@@ -24,7 +24,7 @@ def main():
 
         write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 3\n")
         refuse_prices("--prices needs --database")
-        refuse_prices("exclude each other; `fathom account import who.yaml", "--database", database, "--accounts",
+        refuse_prices("are mutually exclusive; `fathom account import who.yaml", "--database", database, "--accounts",
                       "who.yaml")
         run("account", "create", "acme", "--database", database)
         with sqlite3.connect(database) as file:

@@ -91,7 +91,7 @@ for path, body, param in (("/detokenize", {"tokens": [5, 4096]}, "tokens"),
                           ("/v1/completions", {"prompt": "a", "stop_token_ids": [4096]}, "stop_token_ids")):
     with post(path, body) as refused:  # the limit is the model's vocabulary
         error = json.load(refused)["error"]
-    assert refused.status == 422 and error["param"] == param and "end at 4095" in error["message"], error
+    assert refused.status == 422 and error["param"] == param and "is 4095" in error["message"], error
 
 with post("/v1/completions", {"prompt": ["a", "a " * 90000]}) as refused:  # each judged, and named
     assert refused.status == 400 and json.load(refused)["error"]["param"] == "prompt[1]"

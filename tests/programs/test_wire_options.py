@@ -13,6 +13,6 @@ with tempfile.TemporaryDirectory() as folder:
         common = [command, address, "tcp://127.0.0.1:9"]
         refuse(1, "--wire-key and %s need each other" % peers, *common, "--wire-key", key + ".secret")
         refuse(1, "--wire-key and %s need each other" % peers, *common, peers, key + ".public")
-        refuse(1, "--wire-plain and keys exclude each other", *common, "--wire-plain", "--wire-key", key + ".secret",
+        refuse(1, "keys are mutually exclusive", *common, "--wire-plain", "--wire-key", key + ".secret",
                peers, key + ".public")
         refuse(1, "is not limited to this machine, and there are no keys", command, address, "tcp://192.0.2.1:9")

@@ -33,7 +33,7 @@
 #define CANARY 0xC5
 #define MEMORY_ALIGN 256
 #define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
-#define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
+#define EAGER_OUT_OF 32                        /* 1 in EAGER_OUT_OF calls runs some work at once */
 #define OPERATION_S 1e-6                       /* how long each operation takes by its clock */
 #define CLOSED_OUT_OF 8 /* changing the protection takes time, so not after every run */
 
@@ -210,7 +210,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     pthread_mutex_lock(&emulated->lock);
     bool fits = pinned || emulated->used_bytes + mapped <= emulated->emulation.memory_bytes;
     struct shared_file where = {0};
-    int file = fits && kind == DEVICE_SHARED ? shared_file_make(mapped, &where) : -1;
+    int file = fits && kind == DEVICE_SHARED ? shared_file_create(mapped, &where) : -1;
     check(file >= 0 || !fits || kind != DEVICE_SHARED);
     char *mapping = fits && grow(emulated) ? map_room(mapped, file) : MAP_FAILED;
     if (mapping == MAP_FAILED) {

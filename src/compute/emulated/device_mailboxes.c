@@ -47,7 +47,7 @@ static size_t file_bytes(uint32_t count) {
 enum status device_mailboxes_name(uint32_t count, struct device_comm_id *id_out,
                                   struct error *error) {
     struct shared_file is;
-    if (shared_file_make(file_bytes(count), &is) < 0)
+    if (shared_file_create(file_bytes(count), &is) < 0)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a link of %u emulated devices",
                          count);
     *id_out = (struct device_comm_id){{0}};

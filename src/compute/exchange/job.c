@@ -40,7 +40,7 @@
 #define TAG_BITS 28
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
 #define POLLS_PER_CHECK 256 /* polls without progress between two reads from the launcher */
-#define POLL_WEIGHT_IDLE 64 /* so many polls with progress count as one without */
+#define POLL_WEIGHT_IDLE 64 /* polls with progress that count as one without */
 #define REGROUP_NS_MAX ((int64_t)30000000000)
 #define LAUNCHER_POLL_MS 50                  /* how long one wait for the launcher lasts */
 #define FAILURE_NS_MAX ((int64_t)5000000000) /* from a UCX error to the launcher's report */

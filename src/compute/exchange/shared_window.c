@@ -14,7 +14,7 @@ static void *shared_window_mmap(int file, size_t bytes) {
 enum status shared_window_open(struct shared_window *window, size_t bytes, uint32_t rank_count,
                                struct error *error) {
     struct shared_file address;
-    int file = shared_file_make(bytes, &address);
+    int file = shared_file_create(bytes, &address);
     *window = (struct shared_window){.bytes = bytes,
                                      .address = address,
                                      .rank_count = rank_count,

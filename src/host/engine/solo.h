@@ -21,7 +21,7 @@ struct solo_row {
     enum mla_mode form;
     const uint32_t *tokens; /* appended to the sequence */
     uint32_t token_count;
-    uint32_t logits_count; /* logits of the last so many tokens */
+    uint32_t logits_count; /* number of last tokens to compute logits for */
 };
 
 struct solo;

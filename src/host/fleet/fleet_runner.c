@@ -309,7 +309,8 @@ void fleet_runner_run(struct fleet_runner *runner, const volatile int *ends) {
         int64_t left_ns = between_ns - (clock_now_ns() - began_ns);
         if (left_ns > 0 && !*ends) poll(NULL, 0, (int)(left_ns / 1000000) + 1);
     }
-    log_say(LOG_INFO, "fleet", "its manager ends, what runs goes on units=%u", runner->book.count);
+    log_say(LOG_INFO, "fleet", "its manager ends, running units continue units=%u",
+            runner->book.count);
 }
 
 /* Reads the loads of earlier days. */

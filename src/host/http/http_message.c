@@ -221,7 +221,7 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
     }
     if (counts.lengths && counts.codings)
         return (struct http_refusal){400,
-                                     "Content-Length and Transfer-Encoding exclude each other"};
+                                     "Content-Length and Transfer-Encoding are mutually exclusive"};
     if (counts.codings && head->minor_version == 0)
         return (struct http_refusal){400, "HTTP/1.0 has no Transfer-Encoding"};
     if (counts.hosts > 1 || (counts.hosts == 0 && head->minor_version >= 1))

@@ -20,7 +20,7 @@
 #define EVICT_IDLE_NS ((int64_t)1000000000)
 #define EVICT_BYTES_PER_SECOND 8192
 #define EVICT_SMALL_BODY_BYTES ((size_t)64 << 10)
-#define EVICT_SMALL_SHARE 8 /* 1 / so much of the memory is reserved for small bodies */
+#define EVICT_SMALL_SHARE 8 /* small bodies have 1 / EVICT_SMALL_SHARE of the memory */
 
 #define EVICT_BUSY INT64_MAX
 #define EVICT_NONE UINT32_MAX

@@ -209,7 +209,8 @@ static enum request_cause push_token(const struct gateway *gateway, struct reque
 }
 
 /* Pushes the new tokens through the request's stream, up to the one that ends the answer. */
-static void speak(struct gateway *gateway, struct request *request, struct answer_delta *delta) {
+static void push_tokens(struct gateway *gateway, struct request *request,
+                        struct answer_delta *delta) {
     const struct request_answered *answered = &request->answered;
     stream_writer_open(gateway, request, text_bytes_max(gateway, delta), delta);
     delta->reasons = arena_take(&gateway->scratch, delta->token_count * sizeof *delta->reasons);
@@ -321,7 +322,7 @@ static bool speak_if_room(struct gateway *gateway, struct request *request,
     bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, delta));
     struct token_stream before;
     if (!roomy) before = request->answered.words;
-    speak(gateway, request, delta);
+    push_tokens(gateway, request, delta);
     size_t room = take_bytes_max(gateway, request, delta);
     check(room <= gateway->outbox.capacity);
     if (gateway_can_put(gateway, room)) return true;

@@ -134,20 +134,20 @@ enum status constraint_ask_take(struct gateway *gateway, struct request *leader,
     enum status status = constraint_ask_keep_text(leader, constraint, &bound, error);
     if (!status) status = ask_host(gateway, leader, error);
     if (status) return status;
-    leader->constraint_unjudged = true;
+    leader->constraint_pending = true;
     token_stream_bind(&leader->answered.words, &bound);
     return STATUS_OK;
 }
 
-enum status constraint_ask_judged(struct request *leader, const struct record_constrained *record,
-                                  struct api_error *error) {
+enum status constraint_ask_verified(struct request *leader, const struct record_constrained *record,
+                                    struct api_error *error) {
     static const char *const codes[CONSTRAINT_VERDICT_COUNT] = {
         [CONSTRAINT_INVALID] = "invalid_schema",
         [CONSTRAINT_UNSUPPORTED] = "unsupported_schema",
         [CONSTRAINT_TOO_LARGE] = "schema_too_large",
     };
-    leader->constraint_unjudged = record->verdict != CONSTRAINT_HOLDS;
-    if (!leader->constraint_unjudged) return STATUS_OK;
+    leader->constraint_pending = record->verdict != CONSTRAINT_HOLDS;
+    if (!leader->constraint_pending) return STATUS_OK;
     if (record->verdict == CONSTRAINT_NO_MEMORY) return constraint_ask_refuse_memory(error);
     api_error_set(error, 400, leader->asked.constraint_field, codes[record->verdict], "'%s': %.*s",
                   leader->asked.constraint_field, (int)record->message_bytes,

@@ -15,5 +15,5 @@ enum status constraint_ask_take(struct gateway *gateway, struct request *leader,
                                 const struct api_request *parsed, struct api_error *error) MUST_USE;
 
 /* Handles the host's verdict. STATUS_INVALID: the constraint is rejected; *error has the reason. */
-enum status constraint_ask_judged(struct request *leader, const struct record_constrained *record,
-                                  struct api_error *error) MUST_USE;
+enum status constraint_ask_verified(struct request *leader, const struct record_constrained *record,
+                                    struct api_error *error) MUST_USE;

@@ -39,7 +39,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
     if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
         options.outbox_bytes = RECORD_BYTES_MAX;
-    if (!options.request_bytes) /* for prompts and answers; touched when used */
+    if (!options.request_bytes) /* for prompts and answers; pages are touched only when used */
         options.request_bytes = options.requests_max * REQUEST_BYTES_EACH + REQUEST_BYTES_LEAST;
     if (!options.tokenize_queue_bytes) options.tokenize_queue_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
@@ -50,8 +50,8 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     return options;
 }
 
-/* Scratch memory for one call, which parses a body and renders its prompt, or writes the text of a
- * few tokens. */
+/* Scratch memory of one call: enough to parse a body and render its prompt, or to write the text of
+ * a few tokens. */
 static size_t gateway_scratch_bytes(const struct gateway_options *options) {
     return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
@@ -183,7 +183,7 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
         const char *listener = record->listener == HTTP_PUBLIC
                                    ? "operator's listener (--admin-port)"
                                    : "API's listener";
-        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here. The %s serves it.",
                       shown, text.data, listener);
     } else if (endpoint) {
         api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' accepts only %s.", shown,
@@ -198,12 +198,12 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
                        endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
 }
 
-/* Checks the caller. If accounts are in use, a path may need an API key, and one about the whole
- * service needs an operator's. A body is left unread if the key was unknown when the request
+/* Checks that the caller may use the endpoint. If accounts are in use, an endpoint may need an API
+ * key, or the key of an operator. The body is not read if the key was unknown when the request
  * arrived. */
-static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
-                    const struct endpoint *endpoint, struct endpoint_call *call,
-                    struct api_error *error) {
+static bool may_call(const struct gateway *gateway, const struct record_client_request *record,
+                     const struct endpoint *endpoint, struct endpoint_call *call,
+                     struct api_error *error) {
     const struct accounts *accounts = &gateway->accounts;
     struct bytes authorization = {client_request_authorization(record),
                                   record->authorization_bytes};
@@ -218,7 +218,7 @@ static bool may_ask(const struct gateway *gateway, const struct record_client_re
     if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[call->account].is.is_operator)
         return api_error_set(
             error, 403, NULL, "forbidden",
-            "This is for operators: the account of this API key is not an operator's.");
+            "Only operators may do this. This API key does not belong to an operator.");
     if (!record->body_left || record->method != HTTP_POST) return true;
     return api_error_set(error, 401, NULL, "invalid_api_key",
                          "The API key was not known yet when the request arrived. Send it again.");
@@ -232,7 +232,7 @@ enum admission gateway_admit(const struct gateway *gateway,
     const struct endpoint *endpoint = endpoint_find(gateway_path_of(head), &rest);
     if (!endpoint || !has_listener(endpoint, head)) return ADMISSION_NO_BODY;
     if (head->method != endpoint->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
-    if (!may_ask(gateway, head, endpoint, &call, &error)) return ADMISSION_NO_BODY;
+    if (!may_call(gateway, head, endpoint, &call, &error)) return ADMISSION_NO_BODY;
     return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_KEYLESS;
 }
 
@@ -251,7 +251,7 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
         endpoint_error_dialect(call->endpoint, gateway_path_of(record), record->speaks_anthropic);
     if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
-    if (!may_ask(gateway, record, endpoint, call, &error))
+    if (!may_call(gateway, record, endpoint, call, &error))
         return reply_error(gateway, record->connection, endpoint->number, NULL, &error);
     return functions[endpoint->number](gateway, call);
 }
@@ -279,20 +279,20 @@ static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now
     return status;
 }
 
-/* A unit may reconnect before the loss of its old connection is detected. It has cancelled the old
- * connection's requests. Its books must not count twice. */
-static enum status lose_former(struct gateway *gateway, uint32_t unit,
-                               const struct record_unit_hello *hello, int64_t now_ns) {
-    uint32_t former = fleet_find_instance(&gateway->fleet, hello->instance);
-    if (former == FLEET_NONE || former == unit) return STATUS_OK;
-    enum status status = lose_unit(gateway, former, now_ns);
-    if (!status) fleet_leave(&gateway->fleet, former, true);
+/* A unit may reconnect before the loss of its old connection is detected. It has cancelled the
+ * requests of that connection. Its counters must not be added twice. */
+static enum status lose_old_connection(struct gateway *gateway, uint32_t unit,
+                                       const struct record_unit_hello *hello, int64_t now_ns) {
+    uint32_t old = fleet_find_instance(&gateway->fleet, hello->instance);
+    if (old == FLEET_NONE || old == unit) return STATUS_OK;
+    enum status status = lose_unit(gateway, old, now_ns);
+    if (!status) fleet_leave(&gateway->fleet, old, true);
     return status;
 }
 
 static enum status gateway_receive_hello(struct gateway *gateway, uint32_t unit,
                                          const struct record_unit_hello *hello, int64_t now_ns) {
-    enum status status = lose_former(gateway, unit, hello, now_ns);
+    enum status status = lose_old_connection(gateway, unit, hello, now_ns);
     if (status) return status;
     if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0))
         return STATUS_OK;
@@ -320,17 +320,17 @@ static enum status receive_from_unit(struct gateway *gateway,
     uint32_t unit = fleet_find(&gateway->fleet, envelope->unit);
     enum status status = STATUS_OK;
     if (unit == FLEET_NONE) return STATUS_OK;
-    struct fleet_unit *speaker = &gateway->fleet.units[unit];
-    if (speaker->state == FLEET_REFUSED) return STATUS_OK;
-    if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
-    speaker->last_seen_ns = now_ns;
+    struct fleet_unit *sender = &gateway->fleet.units[unit];
+    if (sender->state == FLEET_REFUSED) return STATUS_OK;
+    if (sender->state == FLEET_SILENT) sender->state = FLEET_SERVING;
+    sender->last_seen_ns = now_ns;
     if (record->kind == RECORD_UNIT_HELLO)
         status =
             gateway_receive_hello(gateway, unit, (const struct record_unit_hello *)record, now_ns);
     else if (record->kind == RECORD_UNIT_LOAD)
         receive_load(gateway, unit, (const struct record_unit_load *)record, now_ns);
     else if (record->kind == RECORD_EXPERTS)
-        speaker->experts = *(const struct record_experts *)record;
+        sender->experts = *(const struct record_experts *)record;
     else if (record->kind == RECORD_TOKENS)
         status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
     else if (record->kind == RECORD_SCORES)
@@ -348,7 +348,7 @@ static enum status receive_from_unit(struct gateway *gateway,
 }
 
 bool gateway_refuses(const struct gateway *gateway, struct unit_id unit) {
-    if (!gateway->fleet.refused_total) return false; /* fast path for the usual case */
+    if (!gateway->fleet.refused_total) return false; /* the usual case, fast */
     uint32_t index = fleet_find(&gateway->fleet, unit);
     return index != FLEET_NONE && gateway->fleet.units[index].state == FLEET_REFUSED;
 }
@@ -374,7 +374,7 @@ static void gateway_drain(struct gateway *gateway, int64_t now_ns) {
     if (gateway->draining) return;
     gateway->draining = true;
     gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
-    gateway->changed = true; /* requests that wait for a missing unit give up */
+    gateway->changed = true; /* ends requests that wait for a missing unit */
 }
 
 static enum status shut_down(struct gateway *gateway, struct request *leader, int64_t now_ns) {
@@ -389,7 +389,7 @@ static void gateway_end_drain(struct gateway *gateway, int64_t now_ns) {
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
         bool leads = request->life.state != REQUEST_FREE && request->leader == request;
-        if (leads && shut_down(gateway, request, now_ns)) return; /* full: again later */
+        if (leads && shut_down(gateway, request, now_ns)) return; /* full: retried later */
     }
     gateway->drain_ends_ns = MACHINE_NEVER;
     gateway->changed = true;
@@ -427,16 +427,16 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         gateway_drain(gateway, now_ns);
         break;
     default:
-        check(!"a kind that gateways take");
+        check(!"a record kind that gateways receive");
     }
     return STATUS_OK;
 }
 
 /* Collects the request ids of TOKENS and FINISHED records. Returns their count. */
 static uint32_t list_ids(const struct record *const *records, uint32_t count,
-                         struct request_id ids_out[GATEWAY_EXPECT_MAX]) {
+                         struct request_id ids_out[GATEWAY_PREFETCH_MAX]) {
     uint32_t used = 0;
-    check(count <= GATEWAY_EXPECT_MAX);
+    check(count <= GATEWAY_PREFETCH_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (records[i]->kind != RECORD_FROM_UNIT) continue;
         const struct record *inner = envelope_inner((const struct record_envelope *)records[i]);
@@ -446,14 +446,14 @@ static uint32_t list_ids(const struct record *const *records, uint32_t count,
     return used;
 }
 
-void gateway_expect(const struct gateway *gateway, const struct record *const *records,
-                    uint32_t count, uint32_t behind) {
-    struct request_id ids[GATEWAY_EXPECT_MAX];
+void gateway_prefetch(const struct gateway *gateway, const struct record *const *records,
+                      uint32_t count, uint32_t behind) {
+    struct request_id ids[GATEWAY_PREFETCH_MAX];
     request_prefetch(gateway, ids, list_ids(records, count, ids));
     request_prefetch_places(gateway, ids, list_ids(records + count, behind, ids));
 }
 
-/* Serves the lists in turn, and again if serving one has changed another. Requests that end come
+/* Serves the lists one after another, and repeats if that has changed a list. Ending requests come
  * first, because they free memory. */
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {
     for (bool room = true; room && gateway_queued_count(gateway);) {
@@ -469,7 +469,7 @@ static void keep_alive(struct gateway *gateway, int64_t now_ns) {
     uint32_t slot = 0;
     while (due_heap_first(&gateway->requests.keep_alive, &slot) <= now_ns) {
         struct request *leader = &gateway->requests.slots[slot];
-        if (stream_writer_keep_alive(gateway, leader)) return; /* full: again later */
+        if (stream_writer_keep_alive(gateway, leader)) return; /* full: retried later */
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
     }
 }

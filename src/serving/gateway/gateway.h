@@ -80,13 +80,13 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
 
 struct machine gateway_machine(struct gateway *gateway);
 
-/* A prefetch hint: these `count` records will be received next, in order, and `behind` more records
- * of the array follow. Prefetches the requests of the former into the CPU caches, all at once, and
- * the addresses of the latter. Changes nothing and is optional. The simulator calls it because such
- * cache misses take much of its time. A server spends far more on messages and streams. */
-#define GATEWAY_EXPECT_MAX 8 /* limit of each; more would evict each other from caches */
-void gateway_expect(const struct gateway *gateway, const struct record *const *records,
-                    uint32_t count, uint32_t behind);
+/* Prefetches into the CPU caches: the requests of the first `count` records, which will be received
+ * next and in order, and the addresses of the requests of the `behind` records after them. Changes
+ * nothing and is optional. The simulator calls it because such cache misses take much of its time.
+ * A server spends far more time on messages and streams. */
+#define GATEWAY_PREFETCH_MAX 8 /* limit of each; more would evict each other from caches */
+void gateway_prefetch(const struct gateway *gateway, const struct record *const *records,
+                      uint32_t count, uint32_t behind);
 
 /* Decides by a request's HTTP head whether to read its body, so that a body that will be refused is
  * not stored. `head` has everything but the body. Changes nothing. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Functions return STATUS_OK, STATUS_FULL (nothing has changed, call again) or STATUS_INVALID
- * (*error is set). Only the entry points at the end turn the latter into a reply.
+ * (*error is set). Only the entry points at the end reply to the client with the error.
  */
 #include "serving/gateway/intake.h"
 
@@ -36,7 +36,7 @@ static enum status intake_refuse_size(struct api_error *error) {
                   "The prompt is too large for this server. Send a shorter one.");
 }
 
-/* ---- into the queue ---- */
+/* ---- checks, then the queue ---- */
 
 struct prompt_name { /* the name of a prompt in errors, with its index if there are several */
     char param[32], prefix[32];
@@ -72,10 +72,10 @@ static enum status refuse_length(const struct gateway *gateway, const struct req
     return STATUS_INVALID;
 }
 
-/* Limits the requested length of the answer to the room after the prompt. Refuses a request that
- * can never run, so that no unit gets it. */
-static enum status fit(const struct gateway *gateway, struct request *head,
-                       struct api_error *error) {
+/* Limits the requested length of the answer to the context that the prompt leaves. Refuses a
+ * request that can never run, so that no unit gets it. */
+static enum status limit_length(const struct gateway *gateway, struct request *head,
+                                struct api_error *error) {
     struct request_asked *asked = &head->asked;
     uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = asked->new_tokens_max;
     uint64_t prompt_count = asked->prompt_tokens;
@@ -97,8 +97,8 @@ static enum status fit(const struct gateway *gateway, struct request *head,
     return STATUS_INVALID;
 }
 
-/* Refuses a prompt if its log probabilities would outgrow a whole answer, as far as can be known
- * before they are computed. A stream sends them piece by piece. */
+/* Refuses a prompt if the text of its log probabilities would not fit into an answer. This is an
+ * estimate, because they are not computed yet. A stream sends them piece by piece. */
 static enum status fit_echo(const struct gateway *gateway, const struct request *head,
                             struct api_error *error) {
     const struct request_asked *asked = &head->asked;
@@ -112,12 +112,12 @@ static enum status fit_echo(const struct gateway *gateway, const struct request 
     return STATUS_INVALID;
 }
 
-/* The tokens around this prompt. */
+/* The special tokens before and after this prompt. */
 static struct prompt_frame frame_of(const struct request *head) {
     return head->asked.frame ? *head->asked.frame : (struct prompt_frame){0};
 }
 
-/* Refuses a text that can never run, before it is tokenized. */
+/* Refuses a text that is too long for any unit, before it is tokenized. */
 static enum status fit_text(const struct gateway *gateway, const struct request *head,
                             size_t tokens_min, struct api_error *error) {
     struct prompt_frame frame = frame_of(head);
@@ -138,7 +138,8 @@ static enum status check_vocab(const struct gateway *gateway, const struct reque
         if (asked->biases[i].token >= vocab) param = "logit_bias", wrong = asked->biases[i].token;
     if (!param) return STATUS_OK;
     api_error_set(error, 422, param, "out_of_range",
-                  "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+                  "'%s' contains token %u; the largest id of this model is %u.", param, wrong,
+                  vocab - 1);
     return STATUS_INVALID;
 }
 
@@ -151,14 +152,14 @@ static enum status check_prompt(const struct gateway *gateway, const struct requ
         if (asked->prompt[i] < vocab) continue;
         struct prompt_name name = name_prompt(head);
         api_error_set(error, 422, name.param, "out_of_range",
-                      "%sToken %u of the prompt is %u; the model's ids end at %u.", name.prefix,
-                      i - frame_of(head).front_count, asked->prompt[i], vocab - 1);
+                      "%sToken %u of the prompt is %u; the largest id of this model is %u.",
+                      name.prefix, i - frame_of(head).front_count, asked->prompt[i], vocab - 1);
         return STATUS_INVALID;
     }
     return STATUS_OK;
 }
 
-/* Lets the further choices of each prompt share it. False: out of memory. */
+/* Gives the prompt of each first choice to its other choices. False: out of memory. */
 static bool intake_share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
@@ -175,7 +176,7 @@ static bool intake_share(struct request *leader) {
     return true;
 }
 
-/* Takes a request that has not begun back out of the rate of requests. */
+/* Removes a request that has not begun from the request rate of its account. */
 static void uncount(struct gateway *gateway, struct request *leader) {
     if (!leader->asked.is_counted) return;
     leader->asked.is_counted = false;
@@ -190,11 +191,12 @@ static enum status refuse_rate(struct api_error *error, enum account_verdict ver
         const char *text;
     } rates[] = {
         [ACCOUNT_TOO_MANY] = {USAGE_LIMIT_REQUESTS,
-                              "This account has as many requests under way as it may."},
+                              "This account has reached its limit of concurrent requests."},
         [ACCOUNT_TOO_FAST] = {USAGE_LIMIT_REQUESTS_PER_MINUTE,
-                              "This account has begun as many requests as it may in a minute."},
-        [ACCOUNT_TOO_MUCH] = {USAGE_LIMIT_TOKENS_PER_MINUTE,
-                              "This account may not use so many tokens more in this minute."},
+                              "This account has reached its limit of requests per minute."},
+        [ACCOUNT_TOO_MUCH] =
+            {USAGE_LIMIT_TOKENS_PER_MINUTE,
+             "The request would exceed this account's limit of tokens per minute."},
     };
     api_error_set(error, 429, NULL, "rate_limit_exceeded", "%s Try again in %u s.",
                   rates[verdict].text, retry_after_seconds);
@@ -212,13 +214,13 @@ static enum status refuse_unpaid(struct api_error *error, enum usage_limit limit
 
 static enum status refuse_tokens(struct api_error *error, uint64_t tokens) {
     api_error_set(error, 422, NULL, "out_of_range",
-                  "The request has %llu tokens, more than this account may use in a minute.",
+                  "The request has %llu tokens, more than this account's limit per minute.",
                   (unsigned long long)tokens);
     error->limit = USAGE_LIMIT_TOKENS_PER_MINUTE;
     return STATUS_INVALID;
 }
 
-/* Takes the prompts' tokens from the account's rate and reserves the maximum cost. */
+/* Charges the prompts' tokens to the account's rate limit and reserves the maximum cost. */
 static enum status hold_tokens(struct gateway *gateway, struct request *leader,
                                struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -245,16 +247,16 @@ static enum status hold_tokens(struct gateway *gateway, struct request *leader,
     return refuse_rate(error, verdict, retry_after_seconds);
 }
 
-/* Checks the request against the units' limits, then queues it for a unit. */
-static enum status validate(struct gateway *gateway, struct request *leader, int64_t now_ns,
-                            struct api_error *error) {
+/* Checks the request against the units' limits and its account's, then queues it for a unit. */
+static enum status enqueue(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                           struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
     for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
         struct request *head = request_head(leader, i);
         head->asked.answer.fingerprint = /* provisional, until a unit has the request */
             bytes_of(gateway->fingerprints[gateway->fleet.main_numerics]);
         status = check_prompt(gateway, head, error);
-        if (!status) status = fit(gateway, head, error);
+        if (!status) status = limit_length(gateway, head, error);
         if (!status) status = fit_echo(gateway, head, error);
     }
     if (status) return status;
@@ -271,7 +273,7 @@ static enum status validate(struct gateway *gateway, struct request *leader, int
     return STATUS_OK;
 }
 
-/* Copies a prompt into the request, because it may have to be sent more than once. */
+/* Copies a prompt into the request, because a later retry may send it again. */
 static enum status keep_prompt(struct gateway *gateway, struct request *head, const uint32_t *ids,
                                size_t count, struct api_error *error) {
     struct request_asked *asked = &head->asked;
@@ -295,18 +297,17 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     return STATUS_OK;
 }
 
-/* Advances the request as far as possible. All choices wait until every prompt is tokenized and the
- * constraint is checked. A request that asked only for tokens ends here. */
-static enum status intake_go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
-                                struct api_error *error) {
-    bool whole = !leader->constraint_unjudged;
+/* Advances the request as far as possible. No choice is queued until every prompt is tokenized and
+ * the constraint is checked. A request to tokenize ends here. */
+static enum status intake_advance(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                                  struct api_error *error) {
+    bool whole = !leader->constraint_pending;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
     if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, now_ns, error);
-    if (whole && fleet_knows_model(&gateway->fleet))
-        return validate(gateway, leader, now_ns, error);
+    if (whole && fleet_knows_model(&gateway->fleet)) return enqueue(gateway, leader, now_ns, error);
     if (whole)
-        request_unsettle(gateway, leader, now_ns);
+        request_mark_unchecked(gateway, leader, now_ns);
     else if (leader->life.state == REQUEST_READING)
         request_tokenize(gateway, leader);
     return STATUS_OK;
@@ -316,7 +317,7 @@ static enum status intake_go_on(struct gateway *gateway, struct request *leader,
 
 static enum status intake_refuse_busy(struct api_error *error) {
     return refuse(error, 503, NULL, "tokenizer_busy",
-                  "Too many long prompts wait to be tokenized. Try again later.");
+                  "Too many long prompts are waiting to be tokenized. Try again later.");
 }
 
 static enum status refuse_text(const struct request *head, struct api_error *error) {
@@ -326,7 +327,7 @@ static enum status refuse_text(const struct request *head, struct api_error *err
     return STATUS_INVALID;
 }
 
-/* Sends a text that is too long to be tokenized in this call to the host's tokenizer. */
+/* Sends a text to the host's tokenizer, because it is too long to be tokenized in this call. */
 static enum status send_to_tokenize(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
@@ -355,7 +356,8 @@ static enum status intake_take_text(struct gateway *gateway, struct request *hea
 
 /* ---- chats ---- */
 
-/* The tools that the answer's parser looks for; NULL: none. */
+/* Builds the set of tools whose calls the parser of the answer accepts. *out is NULL if there are
+ * none. */
 static enum status intake_open_tools(const struct gateway *gateway, struct request *request,
                                      const struct api_request *parsed, const struct tool_set **out,
                                      struct api_error *error) {
@@ -371,7 +373,7 @@ static enum status refuse_rendering(struct api_error *error, const struct error 
     api_error_set(error, 413, "messages", "request_too_large",
                   "The conversation is too long for this model's chat template: %s (at most %d "
                   "steps). Send fewer messages and tools, or start the server with a template that "
-                  "reads each of them a few times at most (--chat-template).",
+                  "reads each of them only a few times (--chat-template).",
                   reason->text, LIMIT_TEMPLATE_STEPS);
     return STATUS_INVALID;
 }
@@ -388,7 +390,7 @@ static enum status intake_render(struct gateway *gateway, const struct request *
     return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
 
-/* The role of a message as a literal. */
+/* The role of a message, as a static string. */
 static const char *role_of(const struct tree *message) {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
     const struct tree *role = tree_member(message, "role");
@@ -437,14 +439,15 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 
 /* ---- plain prompts ---- */
 
-/* Keeps the prompt's text, to be echoed before the answer. */
+/* Stores the text of the prompt, which is echoed before the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *head,
                                const struct api_prompt *prompt, struct api_error *error) {
     struct bytes text = prompt->text;
     uint32_t choices = head->leader->choice_count;
     size_t most = reply_text_bytes_max(gateway, choices) / 2;
-    if (!head->asked.stream) most /= choices; /* one whole answer has all choices */
-    if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK; /* its ids */
+    if (!head->asked.stream) most /= choices; /* one response contains all choices */
+    /* with log probabilities, the token ids are echoed instead of the text */
+    if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
                       "This checkpoint has no tokenizer, so it cannot echo.");
@@ -504,8 +507,8 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
     return intake_take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
 }
 
-/* Each prompt is treated as if it were sent alone, except for a seed that the client did not
- * set. */
+/* Treats each prompt as if it were sent alone. If the client set no seed, each prompt gets its
+ * own. */
 static enum status take_prompts(struct gateway *gateway, struct request *leader,
                                 const struct api_request *parsed, struct api_error *error) {
     size_t here_bytes = 0;
@@ -568,8 +571,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->wants_receipt = parsed->return_receipt || record->wants_receipt;
     if (asked->wants_receipt && !asked->stream && request->choice_count > LIMIT_CHOICES)
         return refuse(error, 422, "return_receipt", "out_of_range",
-                      "The receipts of so many answers fit in no header: ask for a stream, or for "
-                      "fewer answers.");
+                      "The receipts of that many answers do not fit in a header. Ask for a stream, "
+                      "or for fewer answers.");
     asked->tokens_only = parsed->tokens_only;
     asked->prompt_only = parsed->prompt_only;
     asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
@@ -610,7 +613,8 @@ bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_e
         return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
     if (usage_record_is_behind(gateway))
         return refuse(error, 503, NULL, "ledger_behind",
-                      "The ledger is too far behind to take more. Try again later.") == STATUS_OK;
+                      "The ledger is too far behind to accept requests. Try again later.") ==
+               STATUS_OK;
     return body_bytes <= gateway->options.body_bytes_max ||
            api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
@@ -624,25 +628,25 @@ static enum status begin(struct gateway *gateway, const struct record_client_req
     if (!status)
         status = leader->asked.answer.dialect->chats ? take_chat(gateway, leader, parsed, error)
                                                      : take_prompts(gateway, leader, parsed, error);
-    return status ? status : intake_go_on(gateway, leader, now_ns, error);
+    return status ? status : intake_advance(gateway, leader, now_ns, error);
 }
 
 static bool refuse_count(struct api_error *error, uint32_t count, const char *who, uint32_t most) {
     return api_error_set(error, 422, NULL, "out_of_range",
-                         "The request asks for %u answers at once; %s may have %u under way. Send "
-                         "fewer prompts, or a smaller 'n'.",
+                         "The request asks for %u answers; the limit of %s is %u. Send fewer "
+                         "prompts, or a smaller 'n'.",
                          count, who, most);
 }
 
-/* A lower bound of the prompts' tokens. A text has at least one. */
-static uint64_t least_tokens(const struct api_request *parsed) {
+/* A lower bound of the number of prompt tokens. A text has at least one. */
+static uint64_t count_tokens_min(const struct api_request *parsed) {
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < parsed->prompt_count; i++)
         tokens += parsed->prompts && parsed->prompts[i].tokens ? parsed->prompts[i].token_count : 1;
     return parsed->tokens_only ? 0 : tokens;
 }
 
-/* Starts the request at its account. False: the account's limits do not allow it now, or ever. */
+/* Counts the request against the limits of its account. False: it exceeds them now, or always. */
 static bool intake_hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
                         const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -650,7 +654,7 @@ static bool intake_hold(struct gateway *gateway, const struct endpoint_call *cal
     if (count > gateway->options.requests_max)
         return refuse_count(error, count, "this server", gateway->options.requests_max);
     enum account_verdict verdict = accounts_hold(accounts, call->account, call->key, count,
-                                                 least_tokens(parsed), &retry_after_seconds);
+                                                 count_tokens_min(parsed), &retry_after_seconds);
     if (verdict == ACCOUNT_NEVER) {
         refuse_count(error, count, "this account",
                      accounts_most(accounts, call->account, call->key));
@@ -682,8 +686,8 @@ static struct request *intake_claim(struct gateway *gateway, const struct endpoi
 }
 
 /* Checks that the account may use this model and can pay. */
-static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
-                     const struct api_request *parsed, struct api_error *error) {
+static bool is_allowed(struct gateway *gateway, const struct endpoint_call *call,
+                       const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
     uint64_t denied = accounts_models_denied(accounts, call->account, call->key);
     if (!models_allow(&gateway->models, denied, parsed->model, error)) return false;
@@ -691,10 +695,10 @@ static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
     return parsed->tokens_only || !lacks || refuse_unpaid(error, lacks) == STATUS_OK;
 }
 
-/* Sends the client the refusal and counts it, unless the outbox is full. Then the record is
- * received again. */
-static enum status turn_away(struct gateway *gateway, const struct endpoint_call *call,
-                             const struct api_error *error) {
+/* Sends the client the refusal and counts it. STATUS_FULL: the outbox is full, nothing has changed,
+ * and the record will be received again. */
+static enum status send_refusal(struct gateway *gateway, const struct endpoint_call *call,
+                                const struct api_error *error) {
     struct reply_notes notes = {.account = call->account, .key = call->key};
     enum status status =
         reply_error(gateway, call->record->connection, call->endpoint, &notes, error);
@@ -707,9 +711,9 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     const struct record_client_request *record = call->record;
     struct api_error error;
     struct request *request = NULL;
-    if (may_have(gateway, call, parsed, &error))
+    if (is_allowed(gateway, call, parsed, &error))
         request = intake_claim(gateway, call, parsed, &error);
-    if (!request) return turn_away(gateway, call, &error);
+    if (!request) return send_refusal(gateway, call, &error);
     request->asked.endpoint = call->endpoint;
     request->asked.tenant =
         accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
@@ -721,13 +725,13 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     bool tokenizes = gateway->tokenize_queue.busy, constrains = gateway->constraints.busy;
     enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
     if (!status) return STATUS_OK;
-    gateway->outbox.used = mark; /* takes back the request's TOKENIZE and CONSTRAIN, too */
+    gateway->outbox.used = mark; /* also discards the request's TOKENIZE and CONSTRAIN */
     if (!tokenizes) tokenize_queue_answered(&gateway->tokenize_queue);
     if (!constrains) tokenize_queue_answered(&gateway->constraints);
     bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
-    if (status == STATUS_INVALID) status = turn_away(gateway, call, &error);
-    if (status == STATUS_FULL && is_counted) /* the record is received again */
+    if (status == STATUS_INVALID) status = send_refusal(gateway, call, &error);
+    if (status == STATUS_FULL && is_counted) /* the record will be received again */
         accounts_uncount(&gateway->accounts, call->account, call->key);
     return status;
 }
@@ -749,7 +753,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     if (!intake_ready(gateway, body.count, &error) ||
         !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body, &defaults,
                            &parsed, &error))
-        return turn_away(gateway, call, &error);
+        return send_refusal(gateway, call, &error);
     return intake_take(gateway, call, &parsed);
 }
 
@@ -771,15 +775,15 @@ static enum status refuse_late(struct gateway *gateway, struct request *leader, 
     return STATUS_OK;
 }
 
-/* Handles the tokens of a prompt, or the reason why there are none. */
+/* Handles the tokens of a prompt, or the error of its tokenization. */
 static enum status intake_take_tokens(struct gateway *gateway, struct request *head,
                                       const struct record_tokenized *record,
                                       struct api_error *error) {
     enum status status = STATUS_OK;
-    if (head->asked.prompt) return STATUS_OK; /* it was kept before the outbox was full */
+    if (head->asked.prompt) return STATUS_OK; /* stored before the outbox was full */
     if (record->too_many) status = fit_text(gateway, head, record->too_many, error);
     if (status) return status;
-    if (record->too_many) return intake_refuse_busy(error); /* a larger unit has joined meanwhile */
+    if (record->too_many) return intake_refuse_busy(error); /* a larger unit has joined since */
     if (record->token_count == 0) return refuse_text(head, error);
     return keep_prompt(gateway, head, tokenized_tokens(record), record->token_count, error);
 }
@@ -791,7 +795,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     enum status status = STATUS_OK;
     if (head && head->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = intake_take_tokens(gateway, head, record, &error);
-        if (!status) status = intake_go_on(gateway, head->leader, now_ns, &error);
+        if (!status) status = intake_advance(gateway, head->leader, now_ns, &error);
         if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, now_ns, &error);
     }
     if (!status) tokenize_queue_answered(&gateway->tokenize_queue);
@@ -804,8 +808,8 @@ enum status intake_constrained(struct gateway *gateway, const struct record_cons
     struct api_error error;
     enum status status = STATUS_OK;
     if (leader && leader->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
-        status = constraint_ask_judged(leader, record, &error);
-        if (!status) status = intake_go_on(gateway, leader, now_ns, &error);
+        status = constraint_ask_verified(leader, record, &error);
+        if (!status) status = intake_advance(gateway, leader, now_ns, &error);
         if (status == STATUS_INVALID) status = refuse_late(gateway, leader, now_ns, &error);
     }
     if (status) return status;
@@ -823,12 +827,11 @@ enum status intake_give_up(struct gateway *gateway, struct request *leader, int6
     return refuse_late(gateway, leader, now_ns, &error);
 }
 
-/* Checks a request after the first unit has joined, or refuses it if none has joined for too
- * long. */
-static enum status validate_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+/* Checks and queues a request once a unit has joined. Refuses it if none joins in time. */
+static enum status enqueue_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {
-        enum status status = validate(gateway, leader, now_ns, &error);
+        enum status status = enqueue(gateway, leader, now_ns, &error);
         return status == STATUS_INVALID ? refuse_late(gateway, leader, now_ns, &error) : status;
     }
     if (now_ns < dispatch_gives_up_ns(gateway, leader, false)) return STATUS_OK;
@@ -838,7 +841,7 @@ static enum status validate_late(struct gateway *gateway, struct request *leader
 bool intake_run(struct gateway *gateway, int64_t now_ns) {
     for (struct request *leader = gateway->requests.unchecked.first, *next; leader; leader = next) {
         next = leader->life.behind;
-        if (validate_late(gateway, leader, now_ns)) return false;
+        if (enqueue_late(gateway, leader, now_ns)) return false;
     }
     return true;
 }

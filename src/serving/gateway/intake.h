@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The way of a request from its body to the queue for units: it is parsed, rendered and tokenized
- * (by the host if the text is long), its constraint is checked, and it must fit the units' limits.
- * Afterwards it is in progress, or its refusal has been sent.
+ * Takes a request from its body to the queue for units. Parses, renders and tokenizes it (the host
+ * tokenizes long texts), checks its constraint, and checks it against the units' limits. The result
+ * is a queued request or an error sent to the client.
  */
 #pragma once
 
@@ -22,11 +22,11 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
 enum status intake_constrained(struct gateway *gateway, const struct record_constrained *record,
                                int64_t now_ns) MUST_USE;
 
-/* Checks the requests that arrived before any unit once the first unit has joined, or refuses them
- * if none has joined for too long. False: the outbox is full. */
+/* Checks and queues the requests that arrived before any unit, once the first unit has joined.
+ * Refuses them if none joins in time. False: the outbox is full. */
 bool intake_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
 
-/* Refuses a request that waits for a thread of the host or for the first unit, because the server
- * shuts down or no unit has joined. STATUS_FULL: nothing has changed. */
+/* Refuses a request that waits for a worker thread of the host or for the first unit, because the
+ * server is shutting down or no unit has joined. STATUS_FULL: nothing has changed. */
 enum status intake_give_up(struct gateway *gateway, struct request *leader,
                            int64_t now_ns) MUST_USE;

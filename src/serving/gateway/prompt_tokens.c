@@ -88,7 +88,7 @@ static bool check_ids(const struct gateway *gateway, const struct api_prompt *pr
     for (size_t i = 0; i < prompt->token_count; i++)
         if (prompt->tokens[i] >= vocab)
             return api_error_set(error, 422, "tokens", "out_of_range",
-                                 "'tokens[%zu]' is %u; the model's ids end at %u.", i,
+                                 "'tokens[%zu]' is %u; the largest id of this model is %u.", i,
                                  prompt->tokens[i], vocab - 1);
     return true;
 }

@@ -77,6 +77,6 @@ struct receipt_head { /* further fields of a receipt */
     const char *differs_role; /* the role of that message */
 };
 
-/* Writes the receipt of an ended answer, which no unit has any more, as a JSON object. */
+/* Writes the receipt of an ended answer, which no unit has now, as a JSON object. */
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                    const struct receipt_head *head);

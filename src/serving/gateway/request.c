@@ -268,7 +268,7 @@ static void request_arrive(struct gateway *gateway, struct request *leader, int6
     }
 }
 
-void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+void request_mark_unchecked(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     require(leader, IN(READING) | IN(TOKENIZING));
     request_arrive(gateway, leader, now_ns);
     set_all(gateway, leader, REQUEST_UNCHECKED);
@@ -624,7 +624,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
           !(1u << request->life.state & BEFORE_WAITING));
     check(request->life.state < REQUEST_WAITING || request->asked.prompt);
     check(map_find(&requests->by_id, key_of_id(request->id)) == slot);
-    check(request->life.state < REQUEST_UNCHECKED || !request->leader->constraint_unjudged);
+    check(request->life.state < REQUEST_UNCHECKED || !request->leader->constraint_pending);
     check((!request->waiting_text.waits && !request->waiting_constraint.waits) ||
           request->life.state == REQUEST_TOKENIZING);
     audit_bindings(request);

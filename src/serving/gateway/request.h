@@ -214,7 +214,7 @@ struct request {                      /* fields read for every token are nearly 
     struct request_unreported unreported;
     struct waiting_text waiting_text;       /* head */
     struct waiting_text waiting_constraint; /* leader */
-    bool constraint_unjudged;               /* leader: the constraint is not checked yet */
+    bool constraint_pending;                /* leader: the constraint is not checked yet */
     struct arena arena;
 };
 
@@ -300,7 +300,7 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
 void request_tokenize(struct gateway *gateway, struct request *leader);
 
 /* READING, TOKENIZING -> UNCHECKED for all choices. */
-void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
+void request_mark_unchecked(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
 /* READING, TOKENIZING, UNCHECKED -> WAITING for all choices. `work` is the work of all together. */
 void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
@@ -347,7 +347,7 @@ void request_cancel(struct gateway *gateway, struct request *request, enum reque
 /* ANSWERING to CONTINUED -> WAITING: its units no longer have it, and another one will continue. */
 void request_wait_again(struct gateway *gateway, struct request *request, int64_t now_ns);
 
-/* WAITING to CANCELLED -> FINISHING: no unit has the request any more. */
+/* WAITING to CANCELLED -> FINISHING: no unit has the request now. */
 void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason);
 
 /* ANSWERING to FINISHING -> DONE: the end was sent to the client. */

@@ -3,7 +3,7 @@
  * called again, so everything up to that point is repeatable.
  *
  * The last choice to end puts the request's ledger entry, followed by the records that close the
- * answer. If there is a ledger, the latter wait in COMMITTING until the entry is committed.
+ * answer. If there is a ledger, these records wait in COMMITTING until it commits the entry.
  */
 #include "serving/gateway/request_finish.h"
 

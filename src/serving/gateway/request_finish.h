@@ -8,7 +8,8 @@
 #include "serving/gateway/gateway_state.h"
 
 /* Handles FINISHED from the unit with this index in the fleet's table. Ignores records of requests
- * that the unit does not have (any more). STATUS_INVALID: no correct unit sends such a record. */
+ * that the unit does not have, or no longer has. STATUS_INVALID: no correct unit sends such a
+ * record. */
 enum status request_finish_finished(struct gateway *gateway, uint32_t unit,
                                     const struct record_finished *record, int64_t now_ns) MUST_USE;
 

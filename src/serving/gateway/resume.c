@@ -17,7 +17,7 @@ static bool can_go_on(const struct gateway *gateway, const struct request *reque
            dispatch_submit_bytes(request) <= gateway->outbox.capacity;
 }
 
-/* Queues a request that no unit has any more for another one, or ends it. */
+/* Requeues a request that has lost its unit, or ends it. */
 static void send_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
     enum finish_reason reason = FINISH_CANCELLED;
     if (request->life.state == REQUEST_CANCELLED || request_is_whole(request, &reason))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chooses the rows of the next step (continuous batching with chunked prefill). First, every
- * decoding request gets its next token, and then the tokens that its constraint forces, as far as
- * the other requests keep theirs. The remaining tokens of the step, and the time that prompts may
- * add to answers, go to prompts, in turn and in chunks. A chunk ends where the MLA mode of the
- * tokens changes, at the last known token, or on a block boundary. Batch invariance relies on that
- * (docs/architecture.md). Waiting requests start in turn and never overtake each other, so a large
- * one cannot starve.
+ * decoding request gets its next token. Then it gets the tokens that its constraint forces,
+ * without taking any from other requests. The remaining tokens of the step, and the time by which
+ * prompts may delay answers, go to prompts, in turn and in chunks. A chunk ends where the MLA mode
+ * of the tokens changes, at the last known token, or on a block boundary. Batch invariance relies
+ * on that (docs/architecture.md). Waiting requests start in turn and never overtake each other, so
+ * large ones cannot starve.
  *
  * An interrupted request returns as a waiting one with part of its answer known. Its tokens are
  * computed again, each in its own mode, in chunks like those of a prompt.
@@ -28,7 +28,7 @@ struct schedule_item {
     uint32_t computed_tokens;
     uint32_t row_end;      /* latest end of its next row, > computed_tokens */
     uint32_t known_tokens; /* prompt and answer so far, >= row_end */
-    uint32_t pages_needed; /* waiting: available pages that a start takes */
+    uint32_t pages_needed; /* waiting: available pages that it needs to start */
     /* decode: drafts that are verified after its next token (speculate.h) */
     uint32_t draft_tokens;
     bool generated; /* the tokens up to row_end have the mode GENERATED */
@@ -71,11 +71,11 @@ enum schedule_reason {
     SCHEDULE_WAITS_PAGES
 };
 
-/* The position of a request in the queue, which never changes: the time at which the request would
- * be done if it had one SCHEDULE_SHARE-th of the machine from its arrival on. A short prompt
- * therefore does not wait behind a long one that arrived just before it. Each step of priority is
- * worth priority_ns. An urgent or short request can overtake only requests that arrived less than
- * that before it, so none waits for ever. work_ns: the time to compute the prompt. */
+/* The position of a request in the queue, which never changes: the time at which the prompt would
+ * be computed if the request had 1 / SCHEDULE_SHARE of the machine from its arrival on. A short
+ * prompt therefore does not wait behind a long one that arrived just before it. Each priority level
+ * is worth priority_ns. An urgent or short request overtakes only requests that arrived a bounded
+ * time before it, so none starves. work_ns: the time to compute the prompt. */
 #define SCHEDULE_SHARE 6
 int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns);
 
@@ -94,23 +94,23 @@ struct schedule_choice {
 
 /* Writes one choice per item to choices_out[item_count]: first the running ones in the order of
  * their rows, then the others. Returns the number of running ones. Decode rows and their drafts
- * must leave a block's tokens for others. `order` is that of schedule_order. */
+ * must leave the tokens of one block for others. `order` comes from schedule_order. */
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        const struct schedule_limits *limits, const uint32_t *order,
                        struct schedule_choice *choices_out);
 
 /* The number of prompt tokens computed at once while answers run: SCHEDULE_PORTION_BLOCKS blocks
  * from the item's next token on, or fewer if they take longer than SCHEDULE_PORTION_ANSWERS steps
- * of decode rows alone. Large portions save work, because each portion reads back its whole
- * context. Small portions delay short answers evenly. */
+ * of decode rows alone. Large portions save work, because each portion reads its whole
+ * context again. Small portions spread the delay evenly over short answers. */
 #define SCHEDULE_PORTION_BLOCKS 4
 #define SCHEDULE_PORTION_ANSWERS 10
 uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_item *item,
                           double answers_ns);
 
-/* Limits the delay of answers by prompts. While answers run, each step earns some time for prompts,
- * and prompts save it up, for one portion at most. Answers therefore take at most that much longer
- * on average, and the longest step is one portion longer. */
+/* Limits the delay of answers by prompts. While answers run, each step earns some time for prompts.
+ * Unused time is saved, up to that of one portion. On average, answers therefore take longer only
+ * by the earned time, and the longest step is one portion longer. */
 struct schedule_pace {
     /* target time of a step with answers and prompts; 0: use the stretch */
     int64_t target_ns;

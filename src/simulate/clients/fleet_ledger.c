@@ -7,8 +7,8 @@
 
 #define STREAM 5       /* random stream */
 #define STREAM_HOURS 8 /* random stream of the calendar */
-#define LOST_OF 8      /* after one write in so many, the process dies */
-#define HICCUP_OF 4    /* in one run in so many, writes may take very long */
+#define LOST_OF 8      /* after 1 in LOST_OF writes, the process dies */
+#define HICCUP_OF 4    /* in 1 in HICCUP_OF runs, writes may take very long */
 #define OFF_NS_MAX (2 * FLEET_SECOND)
 
 #define HOUR_S 3600

@@ -7,11 +7,11 @@
 #include "base/hash.h"
 #include "simulate/engine/fleet_token_oracle.h"
 
-#define STOP_ODDS 90 /* one token in so many is the stop token */
+#define STOP_ODDS 90 /* 1 in STOP_ODDS tokens is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
-#define DRAFTS_RIGHT_OF 3 /* one draft in so many is rejected */
+#define DRAFTS_RIGHT_OF 3 /* 1 in DRAFTS_RIGHT_OF drafts is rejected */
 
-#define ENDS_OF 4 /* an answer that may end does so one time in so many */
+#define ENDS_OF 4 /* 1 in ENDS_OF answers that may end does so */
 
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +

@@ -15,7 +15,7 @@ enum { LINKS_MAX = 256, TICKETS_MAX = 24 };
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
-/* Odds of a fault per slice: one in so many. */
+/* A fault strikes 1 in N slices, with these N. */
 enum { LOST_OF = 250, DAMAGED_OF = 250, DOUBLED_OF = 60, SLOW_OF = 40, SLOW_WRITE_OF = 200 };
 
 struct fleet_link { /* from a sender to a receiver */

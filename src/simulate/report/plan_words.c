@@ -8,7 +8,7 @@
 #include "simulate/report/outcome.h"
 
 #define HOUR_S 3600
-#define TEXT_SPEEDS 3 /* the text has one point in so many */
+#define TEXT_SPEEDS 3 /* the text has 1 in TEXT_SPEEDS points */
 
 static const char *const curve_names[SIZE_CURVES] = {"apart", "apart, MTP", "combined",
                                                      "combined, MTP"};

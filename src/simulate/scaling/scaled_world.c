@@ -12,7 +12,7 @@
 #define REACTIVE_TARGET 0.8    /* share of a unit's capacity */
 #define REACTIVE_TOLERANCE 0.1 /* a ratio this near to 1 causes no change */
 #define REACTIVE_NS ((int64_t)15000000000)
-#define REACTIVE_LOOKS 20 /* it takes the maximum over so many intervals before it shrinks */
+#define REACTIVE_LOOKS 20 /* it shrinks to the maximum over this many intervals */
 #define DYNAMO_NS ((int64_t)180000000000)
 
 struct scaled_unit {

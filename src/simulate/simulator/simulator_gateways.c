@@ -10,7 +10,7 @@
 #define POST_BYTES ((size_t)256 << 20) /* for records from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
 #define TOKEN_TEXT 8     /* bytes of a token id in a body */
-#define EXPECTED_LEAST 8 /* at least so many messages are announced while one is received */
+#define EXPECTED_LEAST 8 /* minimum of messages that are prefetched while one is received */
 
 static struct gateway_options gateway_options(const struct simulator_options *options,
                                               const struct tokenizer *tokenizer) {
@@ -137,13 +137,13 @@ void simulator_gateways_report(struct simulator_world *world, uint32_t index, en
 
 /* ---- time ---- */
 
-/* Lists the arrived messages from *at_io on, at most GATEWAY_EXPECT_MAX. Returns their number. */
+/* Lists the arrived messages from *at_io on, at most GATEWAY_PREFETCH_MAX. Returns their number. */
 static uint32_t list_next(const struct simulator_world *world,
                           const struct simulator_gateway *gateway, size_t *at_io,
                           const struct record **records_out) {
     const struct post_message *message;
     uint32_t count = 0;
-    for (; count < GATEWAY_EXPECT_MAX; *at_io += message->bytes) {
+    for (; count < GATEWAY_PREFETCH_MAX; *at_io += message->bytes) {
         message = post_at(&gateway->inbox, *at_io);
         if (!message || message->due_ns > world->now_ns) break;
         records_out[count++] = &message->record;
@@ -155,15 +155,15 @@ static uint32_t list_next(const struct simulator_world *world,
 static uint32_t simulator_gateways_expect(const struct simulator_world *world,
                                           const struct simulator_gateway *gateway,
                                           size_t *ahead_io) {
-    const struct record *records[2 * GATEWAY_EXPECT_MAX];
+    const struct record *records[2 * GATEWAY_PREFETCH_MAX];
     uint32_t count = list_next(world, gateway, ahead_io, records);
     size_t behind = *ahead_io;
     for (uint32_t i = 0; i < count; i++)
         if (records[i]->kind == RECORD_FROM_UNIT)
             simulator_clients_prefetch(world,
                                        envelope_inner((const struct record_envelope *)records[i]));
-    gateway_expect(gateway->gateway, records, count,
-                   list_next(world, gateway, &behind, records + count));
+    gateway_prefetch(gateway->gateway, records, count,
+                     list_next(world, gateway, &behind, records + count));
     return count;
 }
 

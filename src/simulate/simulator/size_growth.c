@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 8 /* after so many misses of a part, no larger number is tried */
+#define MISSES_MAX 8 /* after MISSES_MAX misses of a part, no larger number is tried */
 /* The search of a part ends when its too small and its sufficient number of units differ by at most
  * this share of the latter. */
 #define FINE 0.06

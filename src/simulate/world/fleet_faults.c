@@ -88,7 +88,7 @@ static void part_unit(struct world *world, struct fleet_dice *dice) {
     int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 6 * FLEET_SECOND);
     if (!unit->up || !unit->links[gateway].connection) return;
     fleet_units_part(world, unit->index, gateway, until_ns);
-    world->report->parted++;
+    world->report->partitions++;
 }
 
 static void order_role(struct world *world, struct fleet_dice *dice) {

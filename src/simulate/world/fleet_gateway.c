@@ -17,7 +17,7 @@
 #define FLOODED_NS (100 * FLEET_MS)     /* the same if an account floods */
 #define NIGHT 0.3                       /* with a manager: load at night over the load at noon */
 
-enum { RECENT = 12 }; /* the client that leaves is one of the last so many */
+enum { RECENT = 12 }; /* the client that disconnects is one of the last RECENT */
 
 #define OPERATOR UINT32_MAX /* connection of operators, who ignore the responses */
 
@@ -148,7 +148,7 @@ void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t con
                 back ? "true" : "false");
     ask_operator(world, gateway, "/debug/fleet/drain", body);
     world->report->drains += !back;
-    world->report->backs += back;
+    world->report->undrains += back;
 }
 
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
@@ -419,7 +419,7 @@ static void verify_totals(struct world *world) {
         struct unit_books counted = {totals->output_tokens,
                                      totals->prompt_tokens + totals->recomputed_tokens};
         uint32_t lives = unit->gateways_found + world->gateway_lives - unit->gateway_lives;
-        world->report->tallied +=
+        world->report->totals_match +=
             fleet_ledger_verify_unit(&world->ledger, hello->instance, &counted, lives);
     }
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);

@@ -102,7 +102,7 @@ static void fleet_links_verify(struct world *world, uint32_t unit) {
 
 static void fleet_links_start_again(struct world *world, uint32_t unit,
                                     const struct supervise_order *order) {
-    world->report->again++;
+    world->report->restarts++;
     fleet_log_add(world->log, world->now_ns, "rank is started again", unit, order->rank,
                   order->number, 0);
     send_to_agents(world, unit, (struct fleet_frame){.kind = FRAME_ORDER, .order = *order});

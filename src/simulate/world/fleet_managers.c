@@ -17,9 +17,9 @@
 #define BEGINS_NS_MAX (6 * FLEET_SECOND)     /* longest time until another manager starts */
 /* Time after the fault phase until everything that was lost has been reported again. */
 #define CALM_NS (12 * FLEET_SECOND)
-/* in the fault phase, one poll with actions in so many kills the manager */
+/* in the fault phase, 1 in DIES_IN_LOOK_OF polls with actions kills the manager */
 #define DIES_IN_LOOK_OF 50
-/* in the fault phase, one record in so many is lost, and one is duplicated */
+/* in the fault phase, 1 in RECORDS_OF records is lost, and 1 is duplicated */
 #define RECORDS_OF 24
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
@@ -444,7 +444,7 @@ static void wish(struct world *world, struct record_fleet_command command) {
     if (it->wish_count == FLEET_WISHES_MAX) return;
     record_set_head(&command, RECORD_FLEET_COMMAND);
     it->wishes[it->wish_count++] = command;
-    world->report->wishes++;
+    world->report->commands++;
 }
 
 static void operate(struct world *world, struct fleet_dice *dice) {
@@ -511,7 +511,7 @@ void fleet_managers_open(struct world *world, struct arena *arena) {
     it->memory = arena_take(arena, fleet_keeper_bytes());
     check(it->memory);
     choose_options(world);
-    world->report->apart = true;
+    world->report->has_roles = true;
     it->book.pinned[SCALE_PREFILL] = it->book.pinned[SCALE_DECODE] = FLEET_UNPINNED;
     it->look_ns = it->up_ns = MACHINE_NEVER;
     if (world->options.faults)

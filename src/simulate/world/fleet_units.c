@@ -156,7 +156,7 @@ static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host 
     bool lost = wait.in_vain || !*ended_out || (unit->looks && !whole);
     world->report->in_step += !lost && whole;
     world->report->in_step_lost += lost || !whole;
-    world->report->in_other_step += unit->step_rows > 1;
+    world->report->in_shared_step += unit->step_rows > 1;
     world_log(world, lost ? "row waited in vain" : "row waited", unit->index, rank, wait.slot,
               whole);
     return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;

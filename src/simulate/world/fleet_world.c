@@ -74,7 +74,7 @@ static void fleet_world_audit(struct world *world) {
 static void fleet_world_choose_roles(struct world *world) {
     if (world->options.manager) return; /* the manager chooses the roles */
     if (world->unit_count < 2 || fleet_dice_below(&world->dice, 3) == 0) return;
-    world->report->apart = true;
+    world->report->has_roles = true;
     for (uint32_t i = 0; i < world->unit_count; i++) {
         uint32_t any = fleet_dice_below(&world->dice, 5);
         world->units[i].role = i == 0   ? UNIT_PREFILL
@@ -93,7 +93,7 @@ static void choose_unit_options(struct world *world) {
     if (world->options.manager)
         world->unit_count = NODES_LEAST + fleet_dice_below(dice, FLEET_UNITS_MAX - NODES_LEAST + 1);
     uint32_t rows = 2 + fleet_dice_below(dice, 5);
-    world->report->stores = fleet_dice_below(dice, 3) > 0;
+    world->report->has_storage = fleet_dice_below(dice, 3) > 0;
     world->unit_options = (struct unit_options){
         .requests_max = 2 + fleet_dice_below(dice, 10),
         .page_count = (uint32_t)fleet_dice_time(dice, 9, FLEET_PAGES_MAX),
@@ -110,7 +110,7 @@ static void choose_unit_options(struct world *world) {
         .level_steps = rows % 2,
         .prefix_cache = fleet_dice_below(dice, 3) > 0,
         .speculate = fleet_dice_below(dice, SPECULATE_MODE_COUNT),
-        .kv_storage = world->report->stores,
+        .kv_storage = world->report->has_storage,
         .kv_choice = fleet_dice_below(dice, KV_CHOICE_COUNT),
         .page_bytes = sizeof(struct fleet_page),
         .kv_memory_blocks = 24,
@@ -315,7 +315,7 @@ static void fleet_world_verify(struct world *world) {
         report->answered += !client->refused && !client->cut;
         report->answered_renewed += client->numerics && !client->refused && !client->cut;
         report->chats += client->chats && !client->refused && !client->cut;
-        report->bound += client->bound && !client->refused && !client->cut;
+        report->constrained += client->bound && !client->refused && !client->cut;
         for (uint32_t c = 0; c < client->choice_count; c++)
             report->calls += client->choices[c].calls_begun;
     }
@@ -344,12 +344,12 @@ static void verify_rest(struct world *world) {
                 world_breach(world, "a unit at rest has a request parked");
     }
     if (world->options.constraints) {
-        report->bound_begun = world->options.constraints->begun;
+        report->constrained_starts = world->options.constraints->begun;
         report->late = world->options.constraints->late;
         report->forced = world->options.constraints->forced;
     }
     report->entries = world->ledger.entries;
-    report->written_again = world->ledger.again;
+    report->rewritten = world->ledger.again;
     report->arrived = world->carriers.counts.arrived;
     report->not_arrived = world->carriers.counts.failed;
     report->late_slices = world->carriers.counts.late;

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fleet in virtual time. It has one to three real gateways and real units of several ranks.
- * Around them are simulated parts: engines that compute hashes and obey constraints
- * (simulate/engine/fleet_engine, fleet_constraints), transfers of KV blocks between ranks
- * (fleet_carriers), a KV storage shared by all units (fleet_storage), clients with expected answers
- * (fleet_clients), and a network that delays, cuts and loses messages. Units serve both roles, or
- * are prefill and decode units. In some runs there is a ledger that gateways wait for
- * (fleet_ledger). In some runs ranks run on hosts that fail as well, and supervisors restart them
- * (simulate/world/fleet_hosts). In some runs a manager (serving/fleet) starts and ends units on
- * nodes as the load requires; it and its launcher fail, too (simulate/world/fleet_managers). In
- * some runs units restart with other numerics, as in an upgrade of a fleet.
+ * Simulates a fleet in virtual time. One to three gateways and several units, each of several
+ * ranks, run the production code. The rest is simulated: engines that compute hashes and obey
+ * constraints (simulate/engine/fleet_engine, fleet_constraints), transfers of KV blocks between
+ * ranks (fleet_carriers), a KV storage shared by all units (fleet_storage), clients that know the
+ * expected answers (fleet_clients), and a network that delays, cuts and loses messages. Units serve
+ * both roles, or are prefill and decode units. In some runs, gateways wait for a ledger
+ * (fleet_ledger). In some, the hosts of ranks fail as well, and supervisors restart the ranks
+ * (simulate/world/fleet_hosts). In some, a manager (serving/fleet) starts and stops units on nodes
+ * as the load requires. Both the manager and its launcher may fail (simulate/world/fleet_managers).
+ * In some, units restart with other numerics, as in a rolling upgrade.
  *
  * In the fault phase, units die and are replaced, freeze, lose connections without dying, fail
  * steps and are drained. A rank dies during a step, and the other ranks continue without it. The
  * network between two units is cut. KV blocks in transit are lost, damaged, duplicated and late.
  * The disk fails, its bits flip, and a dying process leaves torn blocks. A gateway dies: its
  * clients receive nothing more, and the other gateways continue. A unit and a gateway cannot reach
- * each other. The process of the ledger dies. Clients disconnect at any moment. After the fault
- * phase all work must end.
+ * each other. The ledger process dies. Clients disconnect at any moment. After the fault phase, all
+ * work must end.
  *
  * Invariants for every seed:
  *   - Every client gets exactly one complete answer, or an error. An answer consists of the tokens,
- *     and the tool calls in them, of an undisturbed run with the numerics that it names. Hits and
- *     misses add up to the prompt.
- *   - Every request has one usage record, at the price at its end. No client receives an end that
- *     the ledger could lose. Money and the work of units are conserved
- *     (simulate/clients/fleet_ledger).
+ *     and the tool calls in them, of an undisturbed run with the numerics that it names. Cache
+ *     hits and misses add up to the prompt.
+ *   - Every request has one usage record, priced when it ended. A client receives the end of an
+ *     answer only after the ledger can no longer lose its usage record. Money and the work of units
+ *     are conserved (simulate/clients/fleet_ledger).
  *   - No request reads pages of another tenant. At all times each page has one owner or is free,
  *     and no queue exceeds its limit.
  *   - No account begins more requests than its limits allow (simulate/clients/fleet_accounts), or
- *     gets more than its share of the units while another one waits
+ *     gets more than its fair share of the units while another account waits
  *     (simulate/clients/fleet_shares).
- *   - The run ends. Then all tables and pages are free or cached, no transfer is open, and each
- *     gateway serves with each unit.
+ *   - The run ends. Then all table slots are free, all pages are free or cached, no transfer is
+ *     open, and each gateway serves with each unit.
  *
- * Equal seeds give equal runs.
+ * The same seed gives the same run.
  */
 #pragma once
 
@@ -68,39 +68,43 @@ enum fleet_refusal {
 };
 
 struct fleet_world_report {
-    char breach[256];   /* empty: all invariants held */
-    bool apart, stores; /* units have roles; there is a KV storage */
-    bool renewed;       /* units restart with other numerics */
-    bool scarce;        /* gateways could not store the tokens of every answer */
-    uint64_t digest;    /* hash of all records of the gateways */
-    int64_t rest_ns;    /* when all work had ended */
-    /* Counts, from here to the end. Of clients; cut: received some tokens and an error */
-    uint64_t asked, answered, refused, cut, left;
-    uint64_t chats, bound; /* of the answered ones; bound: by a constraint */
-    uint64_t calls;        /* tool calls received */
-    uint64_t bound_begun, late,
-        forced; /* answers at engines, including repeats; late masks; forced tokens */
+    char breach[256]; /* empty: all invariants held */
+    bool has_roles;   /* units are prefill and decode units */
+    bool has_storage; /* there is a KV storage */
+    bool renewed;     /* units restart with other numerics */
+    bool scarce;      /* gateways could not store the tokens of every answer */
+    uint64_t digest;  /* hash of all records of the gateways */
+    int64_t rest_ns;  /* when all work had ended */
+    /* All fields from here on are counts. Clients: */
+    uint64_t asked, answered, refused;
+    uint64_t cut;                /* received some tokens and then an error */
+    uint64_t left;               /* disconnected */
+    uint64_t chats, constrained; /* of the answered ones */
+    uint64_t calls;              /* tool calls received */
+    uint64_t constrained_starts; /* constrained answers that engines started, repeats included */
+    uint64_t late, forced;       /* late masks; forced tokens */
     uint64_t refused_by[FLEET_REFUSALS];
     uint64_t abandoned; /* their gateway died */
     uint64_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
-    uint64_t network_cuts, disk_failures, parted,
-        backs; /* parted: units cut off from gateways; backs: requests to serve again */
+    uint64_t network_cuts, disk_failures;
+    uint64_t partitions;                   /* of one unit from one gateway */
+    uint64_t undrains;                     /* operator commands to end a drain */
     uint64_t answered_renewed;             /* answered with the other numerics */
     uint64_t losses, resumed, handed_over; /* counted by gateways */
     uint64_t arrived, not_arrived;         /* transfers of KV blocks */
     uint64_t late_slices;                  /* slices that arrived after their transfer had ended */
     uint64_t loaded, kept, dropped, refused_blocks; /* blocks of the KV storage; refused: damaged */
-    uint64_t in_step, in_step_lost;  /* rows that waited in a step for a load: complete, failed */
-    uint64_t in_other_step;          /* of these, rows in steps with other rows */
-    uint64_t preempted;              /* requests; counted by the units that exist at the end */
-    uint64_t entries, written_again; /* records of the ledger */
-    uint64_t compared;               /* comparisons of the shares of two waiting accounts */
-    /* tallied: units with totals at the gateways equal to their own counters */
-    uint64_t gateways, tallied;
+    uint64_t in_step, in_step_lost; /* rows that waited in a step for a load: complete, failed */
+    uint64_t in_shared_step;        /* rows among these in steps with other rows */
+    uint64_t preempted;             /* requests; counted by the units that exist at the end */
+    uint64_t entries, rewritten;    /* records of the ledger */
+    uint64_t compared;              /* comparisons of the shares of two waiting accounts */
+    /* totals_match: units with totals at the gateways equal to their own counters */
+    uint64_t gateways, totals_match;
     /* In runs with hosts: */
     uint64_t host_faults, launches, survived, hosts_lost, given_up, abandons;
-    uint64_t again, ranks_given_up;
-    uint64_t returned, worked_again; /* ranks that returned; steps with rows of these ranks */
+    uint64_t restarts, ranks_given_up; /* ranks restarted alone; ranks not restarted any longer */
+    uint64_t returned, worked_again;   /* ranks that returned; steps with rows of these ranks */
     uint64_t return_ends, return_hangs, return_cuts; /* faults while a rank was returning */
     uint64_t stuck[SUPERVISE_VERDICT_COUNT];         /* by verdict */
     uint64_t links_broken, starts_failed;
@@ -111,11 +115,11 @@ struct fleet_world_report {
     uint64_t acts[FLEET_ACT_COUNT];
     uint64_t launched, launches_failed, stopped, ended_at_once;
     uint64_t manager_lives, manager_deaths, managers_refused, adopted, nodes_lost, lost_in_drain;
-    uint64_t launcher_silences, blindings, stale_times, preemptions, wishes;
+    uint64_t launcher_silences, blindings, stale_times, preemptions, commands;
     uint64_t records_lost, records_doubled, jobs_hung;
 };
 
-/* Arena bytes that suffice for fleet_world_run. Only few of them are touched. */
+/* Arena bytes that suffice for fleet_world_run. It touches few of them. */
 #define FLEET_WORLD_BYTES ((size_t)512 << 20)
 
 /* Runs one simulation in `arena`, which is cleared first. */

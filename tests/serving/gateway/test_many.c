@@ -61,7 +61,7 @@ static void drain(void) {
 
 /* As a host does that knows the records to come. */
 static void give(const struct record *record) {
-    gateway_expect(gateway, &record, 1, 0);
+    gateway_prefetch(gateway, &record, 1, 0);
     while (!machine_pass(&machine, record, SECOND))
         drain();
 }
@@ -165,9 +165,9 @@ static uint64_t state_of_gateway(void) {
 
 /* Neither records of requests that are there, nor of others, nor of nobody. */
 static void assert_expecting_changes_nothing(void) {
-    const struct record *records[GATEWAY_EXPECT_MAX];
+    const struct record *records[GATEWAY_PREFETCH_MAX];
     uint32_t count = 0;
-    for (uint32_t i = 0; i + 2 < GATEWAY_EXPECT_MAX; i++) {
+    for (uint32_t i = 0; i + 2 < GATEWAY_PREFETCH_MAX; i++) {
         struct record_tokens *tokens =
             say(1, RECORD_TOKENS,
                 &(struct record_tokens){.request = all[i * 999].id, .token_count = 1});
@@ -177,10 +177,10 @@ static void assert_expecting_changes_nothing(void) {
     say(1, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
     for (const struct record *r = NULL; (r = machine_outbox_next(&said, r));)
         records[count++] = r;
-    assert_int_equal(count, GATEWAY_EXPECT_MAX);
+    assert_int_equal(count, GATEWAY_PREFETCH_MAX);
     uint64_t before = state_of_gateway();
-    gateway_expect(gateway, records, count, 0);
-    gateway_expect(gateway, records, 0, count);
+    gateway_prefetch(gateway, records, count, 0);
+    gateway_prefetch(gateway, records, 0, count);
     assert_true(state_of_gateway() == before);
     machine_outbox_clear(&said);
 }

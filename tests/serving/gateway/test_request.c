@@ -63,7 +63,7 @@ static void make_transition(struct gateway *gateway, struct request *request,
         request_tokenize(gateway, request);
         break;
     case UNSETTLE:
-        request_unsettle(gateway, request, 1);
+        request_mark_unchecked(gateway, request, 1);
         break;
     case WAIT:
         request_wait(gateway, request, nothing, 1);
@@ -228,7 +228,7 @@ TEST(only_leaders_stand_for_those_that_nobody_can_verify) {
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *leader = claim(world, 3);
-    request_unsettle(gateway, leader, 1);
+    request_mark_unchecked(gateway, leader, 1);
     assert_int_equal(gateway->requests.unchecked.count, 1);
     gateway_audit(gateway);
     request_wait(gateway, leader, nothing, 2);

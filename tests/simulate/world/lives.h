@@ -62,20 +62,20 @@ static void lives_add(struct fleet_world_report *sum, const struct fleet_world_r
 
 /* The names of the counts, in the order of the report. */
 static const char lives_names[] =
-    "asked answered refused cut left chats bound calls bound_begun late forced "
+    "asked answered refused cut left chats constrained calls constrained_starts late forced "
     "refused_by:queue_full refused_by:no_memory refused_by:rate refused_by:unpaid "
     "refused_by:no_unit refused_by:failed refused_by:ledger refused_by:overloaded "
     "refused_by:numerics_gone abandoned deaths freezes cuts failed_steps drains roles "
-    "rank_deaths gateway_deaths network_cuts disk_failures parted backs answered_renewed "
+    "rank_deaths gateway_deaths network_cuts disk_failures partitions undrains answered_renewed "
     "losses resumed handed_over arrived not_arrived late_slices loaded kept dropped "
-    "refused_blocks in_step in_step_lost in_other_step preempted entries written_again "
-    "compared gateways tallied host_faults launches survived hosts_lost given_up abandons "
-    "again ranks_given_up returned worked_again return_ends return_hangs return_cuts "
+    "refused_blocks in_step in_step_lost in_shared_step preempted entries rewritten "
+    "compared gateways totals_match host_faults launches survived hosts_lost given_up abandons "
+    "restarts ranks_given_up returned worked_again return_ends return_hangs return_cuts "
     "stuck:fine stuck:frozen stuck:stuck stuck:deadlock links_broken starts_failed "
     "refused_hosts late_answers doubled acts:start acts:drain acts:resume acts:role acts:stop "
     "acts:kill launched launches_failed stopped ended_at_once manager_lives manager_deaths "
     "managers_refused adopted nodes_lost lost_in_drain launcher_silences blindings "
-    "stale_times preemptions wishes records_lost records_doubled jobs_hung";
+    "stale_times preemptions commands records_lost records_doubled jobs_hung";
 
 /* Prints the counts that are not zero. */
 static void lives_print(const struct fleet_world_report *sum) {

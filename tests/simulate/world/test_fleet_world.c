@@ -32,11 +32,11 @@ TEST(every_answer_survives) {
     assert_true(sum.rank_deaths > 10 && sum.gateway_deaths > 10 && sum.roles > 4);
     assert_true(sum.arrived > 200 && sum.not_arrived > 40 && sum.late_slices > 20);
     assert_true(sum.kept > 200 && sum.loaded > 40 && sum.refused_blocks > 1);
-    assert_true(sum.in_step > 60 && sum.in_step_lost > 6 && sum.in_other_step > 20);
+    assert_true(sum.in_step > 60 && sum.in_step_lost > 6 && sum.in_shared_step > 20);
     assert_true(sum.chats > 200 && sum.calls > 400);
-    assert_true(sum.entries > 1000 && sum.written_again > 20 && sum.tallied > 4);
-    assert_true(sum.gateways > 30 && sum.parted > 10 && sum.backs > 4 && sum.compared > 100);
-    assert_true(sum.bound > 200 && sum.bound_begun > sum.bound);
+    assert_true(sum.entries > 1000 && sum.rewritten > 20 && sum.totals_match > 4);
+    assert_true(sum.gateways > 30 && sum.partitions > 10 && sum.undrains > 4 && sum.compared > 100);
+    assert_true(sum.constrained > 200 && sum.constrained_starts > sum.constrained);
     assert_true(sum.late > 200 && sum.forced > 2000);
     assert_true(sum.refused_by[FLEET_RATE] > 40 && sum.refused_by[FLEET_UNPAID] > 10);
     assert_true(sum.answered_renewed > 50 && sum.refused_by[FLEET_NUMERICS_GONE] > 0);

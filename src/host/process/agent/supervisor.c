@@ -167,7 +167,7 @@ static void say_rank(const struct supervisor_job *job, const struct supervise_or
             job->number, order->rank, how, s);
     else
         log_say(LOG_ERROR, SUBJECT,
-                "a rank is given up, its unit goes on without it job=%u rank=%u how=%s",
+                "a rank is given up, its unit continues without it job=%u rank=%u how=%s",
                 job->number, order->rank, how);
 }
 

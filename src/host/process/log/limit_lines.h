@@ -14,7 +14,7 @@
 
 #define LIMIT_LINES_KINDS 256                        /* limit of known kinds */
 #define LIMIT_LINES_AT_ONCE 10                       /* burst of a kind */
-#define LIMIT_LINES_EACH_NS ((int64_t)1000000000)    /* then one per so many ns */
+#define LIMIT_LINES_EACH_NS ((int64_t)1000000000)    /* then one per this interval */
 #define LIMIT_LINES_REPORT_NS ((int64_t)10000000000) /* from the first omitted line to its report */
 #define LIMIT_LINES_NEVER INT64_MAX
 #define LIMIT_LINES_NONE UINT32_MAX

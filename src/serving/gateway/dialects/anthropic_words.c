@@ -247,7 +247,7 @@ void anthropic_words_length(struct api_error *error, const struct api_length *le
                   "prompt is too long: %llu tokens > %llu maximum%s%s",
                   (unsigned long long)length->prompt_tokens,
                   (unsigned long long)length->tokens_max - 1, /* at least one is the answer's */
-                  length->at_least ? "; it has at least so many" : "",
+                  length->at_least ? "; it has at least that many" : "",
                   length->by_memory ? "; this server's KV memory holds no more" : "");
 }
 
