@@ -70,7 +70,7 @@ def what_turns_share_is_computed_once():
         for name, question, answer in zip(kept, asked, whole):
             assert answers("/load " + name, question) == [answer], (question, answer)
         other = ["My name is Otto.", *asked[1:]]
-        last = answers(*other[:-1], "/save " + kept[0], other[-1])[-1]
+        last = answers(*other[:-1], "/save! " + kept[0], other[-1])[-1]
         assert answers(*asked, "/load " + kept[0], other[-1])[-1] == last, "tokens of another conversation were used"
 
 
