@@ -40,6 +40,8 @@ static enum status load_events_take_line(struct load_events *events, load_events
         events->data_count = 0;
         return STATUS_OK;
     }
+    if (line.data[0] == ':' && events->comment)
+        events->comment(context, (struct bytes){line.data + 1, line.count - 1});
     if (!bytes_start_with(line, field)) return STATUS_OK;
     line = (struct bytes){line.data + 4, line.count - 4};
     if (line.count && line.data[0] != ':') return STATUS_OK; /* a longer field name */

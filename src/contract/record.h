@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 13 /* raise it when the layout of a record changes */
+#define RECORD_VERSION 14 /* raise it when the layout of a record changes */
 
 enum record_kind {
     RECORD_NONE,
@@ -77,6 +77,7 @@ enum record_kind {
     RECORD_FLEET_ACTION,
     RECORD_FLEET_GATEWAY,
     RECORD_FLEET_JOBS,
+    RECORD_PROGRESS, /* record_unit.h */
     RECORD_KIND_COUNT
 };
 

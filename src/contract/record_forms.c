@@ -89,6 +89,7 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
     FORM(UNIT_LOAD, record_unit_load, WAY_UNIT_TO_GATEWAY, record_unit_load_valid,
          EACH(record_unit_load, rank_count, struct unit_rank_load)),
     FORM(RESERVED, record_reserved, WAY_UNIT_TO_GATEWAY, record_unit_reserved_valid, {0}),
+    FORM(PROGRESS, record_progress, WAY_UNIT_TO_GATEWAY, record_unit_progress_valid, {0}),
     FORM(SCORES, record_scores, WAY_UNIT_TO_GATEWAY, record_unit_scores_valid,
          PRODUCT(record_scores, token_count, logprobs_each, struct token_logprob)),
     FORM(EXPERTS, record_experts, WAY_ENGINE_TO_UNIT | WAY_UNIT_TO_GATEWAY,

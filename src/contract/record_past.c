@@ -4,20 +4,10 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "contract/record_unit.h"
 
-/* DRAIN of version 12 does not contain the process that replaces a dead rank, and its SUBMIT does
- * not contain the salt of the account. */
-static const struct record_past_form forms[] = {
-    {.kind = RECORD_DRAIN, .gaps = {{offsetof(struct record_drain, pid), sizeof(int64_t)}}},
-    {.kind = RECORD_SUBMIT,
-     .gaps = {{offsetof(struct record_submit, account), sizeof(struct tenant_salt)}}},
-};
-
+/* Version 13 has no PROGRESS. All other kinds are unchanged. */
 const struct record_past record_past = {.version = RECORD_VERSION - 1,
-                                        .kind_count = RECORD_KV_HELLO + 1,
-                                        .forms = forms,
-                                        .form_count = sizeof forms / sizeof forms[0]};
+                                        .kind_count = RECORD_FLEET_JOBS + 1};
 
 static const struct record_past_form *record_past_form_of(const struct record_past *past,
                                                           uint16_t kind) {

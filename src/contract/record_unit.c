@@ -139,6 +139,11 @@ bool record_unit_tokens_valid(const void *record) {
                                          (uint64_t)tokens->token_count * tokens->logprobs_each);
 }
 
+bool record_unit_progress_valid(const void *record) {
+    const struct record_progress *progress = record;
+    return record_request_valid(progress) && progress->cached_tokens <= progress->ready_tokens;
+}
+
 bool record_unit_scores_valid(const void *record) {
     const struct record_scores *scores = record;
     return record_request_valid(scores) && scores->first_position > 0 && scores->token_count > 0 &&

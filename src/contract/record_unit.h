@@ -204,6 +204,18 @@ RECORD_TAIL(record_tokens, 1, struct token_logprob,
 RECORD_TAIL(record_tokens, 2, struct unit_work,
             tokens_work) /* [work_count] includes these tokens */
 
+/* The progress of a prompt, sent at intervals while its unit computes it (PROGRESS_NS). No PROGRESS
+ * follows the first TOKENS of the unit for this request. The counts are smaller again after an
+ * interruption, or when another unit computes the prompt. */
+struct record_progress {
+    struct record record;
+    struct request_id request;
+    uint32_t ready_tokens;  /* leading prompt tokens with KV rows; less than the prompt has */
+    uint32_t cached_tokens; /* those that were found in a cache; <= ready_tokens */
+};
+
+#define PROGRESS_NS ((int64_t)1000000000) /* shortest time between two PROGRESS of a request */
+
 /* Log probabilities of the prompt's tokens, in order. The first token of a prompt has none. All
  * SCORES precede the first TOKENS of the answer. A unit that starts over may repeat scores that
  * another unit has sent. */
@@ -330,6 +342,7 @@ bool record_unit_continue_valid(const void *record);
 bool record_unit_role_valid(const void *record);
 bool record_unit_hello_valid(const void *record);
 bool record_unit_tokens_valid(const void *record);
+bool record_unit_progress_valid(const void *record);
 bool record_unit_scores_valid(const void *record);
 bool record_unit_finished_valid(const void *record);
 bool record_unit_reserved_valid(const void *record);

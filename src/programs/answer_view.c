@@ -128,6 +128,7 @@ void answer_view_open(struct answer_view *view) {
     const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
     bool dims = kind && strcmp(kind, "dumb") != 0 && !(no_colour && *no_colour);
     view->colour = thoughts_seen && dims;
+    view->may_wait = isatty(STDERR_FILENO) && kind && strcmp(kind, "dumb") != 0;
     view->text = (struct answer_lines){.out = stdout, .verbatim = !terminal};
     view->thought = (struct answer_lines){.out = thoughts,
                                           .verbatim = !thoughts_seen,
@@ -158,9 +159,26 @@ static void end_part(struct answer_view *view) {
     fflush(lines->out);
 }
 
+#define ERASE_LINE "\r\033[K"
+
+static void end_wait(struct answer_view *view) {
+    if (!view->waits) return;
+    fputs(ERASE_LINE, stderr);
+    fflush(stderr);
+    view->waits = false;
+}
+
+void answer_view_wait(struct answer_view *view, const char *text) {
+    if (!view->may_wait || view->part != ANSWER_NONE) return;
+    fprintf(stderr, ERASE_LINE "%s", text);
+    fflush(stderr);
+    view->waits = true;
+}
+
 void answer_view_push(struct answer_view *view, enum answer_part part, struct bytes text) {
     struct answer_lines *lines = part == ANSWER_TEXT ? &view->text : &view->thought;
     if (!text.count) return;
+    end_wait(view);
     if (part != view->part) {
         end_part(view);
         if (view->part != ANSWER_NONE && view->text.out == view->thought.out)
@@ -175,6 +193,7 @@ void answer_view_push(struct answer_view *view, enum answer_part part, struct by
 
 bool answer_view_finish(struct answer_view *view) {
     enum answer_part part = view->part;
+    end_wait(view);
     end_part(view);
     view->part = ANSWER_NONE;
     return part == ANSWER_TEXT || (part == ANSWER_THOUGHT && view->thought.out == stdout);

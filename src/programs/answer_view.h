@@ -33,6 +33,8 @@ enum answer_part { ANSWER_NONE, ANSWER_THOUGHT, ANSWER_TEXT };
 struct answer_view {
     struct answer_lines text, thought;
     bool colour;           /* of thoughts */
+    bool may_wait;         /* stderr is a terminal that can erase a line */
+    bool waits;            /* it shows a line of answer_view_wait */
     enum answer_part part; /* the last one printed */
 };
 
@@ -41,6 +43,9 @@ void answer_view_open(struct answer_view *view);
 
 /* Begins an answer. */
 void answer_view_begin(struct answer_view *view);
+/* Shows a line that describes the wait for the answer, in place of the former one. It disappears
+ * with the answer's first character. Nothing is printed if stderr is no such terminal. */
+void answer_view_wait(struct answer_view *view, const char *text);
 /* Prints whole characters of a part. */
 void answer_view_push(struct answer_view *view, enum answer_part part, struct bytes text);
 /* Prints what is pending and ends the last line of thoughts that are on stderr. Returns false if

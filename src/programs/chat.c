@@ -126,8 +126,19 @@ static void chat_show(void *context, enum answer_part part, struct bytes text) {
     if (part == ANSWER_TEXT) append_text(&chat->answer, text);
 }
 
+static void chat_wait(void *context, const char *text) {
+    answer_view_wait(&((struct chat *)context)->view, text);
+}
+
+void chat_report_prompt(const struct chat_sink *sink, uint32_t ready, uint32_t total) {
+    char text[64];
+    format_text(text, sizeof text, "Reading the prompt: %u %%",
+                (unsigned)((uint64_t)100 * ready / total));
+    sink->wait(sink->context, text);
+}
+
 static enum status compute_answer(struct chat *chat, struct error *error) {
-    struct chat_sink sink = {chat_show, chat};
+    struct chat_sink sink = {chat_show, chat_wait, chat};
     enum chat_end end = CHAT_END_STOP;
     chat->answer.count = 0;
     answer_view_begin(&chat->view);

@@ -67,7 +67,8 @@ static enum status choose_sampling(struct chat_model *model, const struct chat_v
 
 /* Computes the prompt in the chunks of solo_prefill, so that Ctrl-C need not wait for its end. What
  * it shares with the last prompt is there already, with the same bits. */
-static enum status chat_model_prefill(struct chat_model *model, struct error *error) {
+static enum status chat_model_prefill(struct chat_model *model, const struct chat_sink *sink,
+                                      struct error *error) {
     const uint32_t *tokens = model->prompt.tokens;
     uint32_t count = (uint32_t)model->prompt.token_count, done = 0;
     uint32_t shared = min_u32(model->computed_count, count - 1); /* the last one has the logits */
@@ -86,6 +87,7 @@ static enum status chat_model_prefill(struct chat_model *model, struct error *er
         enum status status = solo_step(model->solo, &row, 1, model->logits, NULL, error);
         if (status) return status;
         done += chunk;
+        if (done < count) chat_report_prompt(sink, done, count);
     }
     model->computed_count = done;
     return STATUS_OK;
@@ -125,7 +127,7 @@ enum status chat_model_answer(struct chat_model *model, const struct chat_values
     if (values->max_new && values->max_new < count_max) count_max = (uint32_t)values->max_new;
     sampler_begin(&model->sampler, model->prompt.tokens, prompt_count);
     token_stream_open(&stream, model->text.tokenizer, NULL, model->prompt.stream, NULL);
-    status = chat_model_prefill(model, error);
+    status = chat_model_prefill(model, sink, error);
     if (!status) status = generate_answer(model, count_max, &stream, sink, end_out, error);
     token_stream_finish(&stream, push_part, (void *)(uintptr_t)sink);
     return status;

@@ -23,5 +23,10 @@ enum chat_end { CHAT_END_STOP, CHAT_END_LENGTH, CHAT_END_INTERRUPTED };
 /* Receives an answer's text as it arrives: whole characters. */
 struct chat_sink {
     void (*push)(void *context, enum answer_part part, struct bytes text);
+    /* Describes the wait for the answer: visible characters of one line. */
+    void (*wait)(void *context, const char *text);
     void *context;
 };
+
+/* Reports how much of the prompt is computed. `ready` is less than `total`. */
+void chat_report_prompt(const struct chat_sink *sink, uint32_t ready, uint32_t total);

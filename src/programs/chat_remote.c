@@ -90,6 +90,21 @@ static void take_event(void *context, struct bytes data) {
     free(memory);
 }
 
+/* Handles a comment of the stream, which may describe the wait. The server is not trusted: only
+ * numbers of its text are shown. */
+static void take_comment(void *context, struct bytes comment) {
+    struct chat_remote *remote = context;
+    char text[64], shown[64];
+    unsigned ready = 0, total = 0, ahead;
+    format_text(text, sizeof text, "%.*s", (int)min_u64(comment.count, 60), comment.data);
+    if (sscanf(text, " prompt %9u of %9u", &ready, &total) == 2 && ready < total) {
+        chat_report_prompt(remote->sink, ready, total);
+    } else if (sscanf(text, " waiting, %9u", &ahead) == 1) {
+        format_text(shown, sizeof shown, "In the server's queue: %u ahead", ahead);
+        remote->sink->wait(remote->sink->context, shown);
+    }
+}
+
 /* ---- the client's callbacks ---- */
 
 static void on_head(void *context, uint32_t connection, uint32_t http_status) {
@@ -275,6 +290,7 @@ enum status chat_remote_open(const struct chat_values *values, struct chat_remot
         .wake = on_wake,
         .context = remote,
     };
+    remote->events.comment = take_comment;
     enum status status = http_client_open(&remote->options, &remote->client, error);
     if (!status && values->run.model)
         remote->model = strdup(values->run.model);

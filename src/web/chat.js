@@ -181,23 +181,25 @@ async function write(chat, turn, mode) {
     show();
     scrollToEnd();
   }
-  let saved = performance.now(), alive = false;
+  let saved = performance.now(), said = null; // the stream's last comment
   const began = saved;
   const save = () => {
     saved = performance.now();
     store.post('writing', { id: turn.id });
     return saveTurn(turn);
   };
-  const waiting = setInterval(() => {
-    if (view.waiting === 'away' || view.hasGrown) return;
-    const seconds = Math.round((performance.now() - began) / 1000);
-    view.wait(alive ? `The question waits in the server's queue or is being read, ${seconds} s.` : `Waiting for the server, ${seconds} s.`);
-  }, waitMs);
+  const showWait = () => {
+    if (view.waiting !== 'away' && !view.hasGrown) view.waitFor(said, Math.round((performance.now() - began) / 1000));
+  };
+  const waiting = setInterval(showWait, waitMs);
   save();
   try {
     turn.reason = await server.write(turn, messagesOf(path, settings.systemPrompt()), mode, {
       signal: controller.signal,
-      onAlive() { alive = true; },
+      onAlive(comment) {
+        said = comment;
+        showWait();
+      },
       onText() {
         view.paint();
         if (performance.now() - saved > saveMs) save();
@@ -205,7 +207,10 @@ async function write(chat, turn, mode) {
       onWait(message, now) {
         view.wait(`${message} The page asks again until the server is there.`, [button('Ask now', now)], 'away');
       },
-      onBack() { view.wait('The server is there again.'); },
+      onBack() {
+        said = null;
+        view.wait('The server is there again.');
+      },
     });
     turn.state = 'done';
   } catch (error) {

@@ -204,7 +204,7 @@ export class Server {
       const writer = mode === 'replay' ? new Replay(turn) : new Appending(turn);
       let reason = null;
       for await (const event of readEvents(response)) {
-        if (event.comment !== undefined) onAlive();
+        if (event.comment !== undefined) onAlive(event.comment);
         if (event.error)
           throw passing.includes(event.error.code) ? new Away(event.error.message) : new Refusal(event.error.message, event.error.code);
         const choice = event.choices?.[0];

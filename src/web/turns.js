@@ -245,6 +245,20 @@ export class AnswerView {
     this.state.replaceChildren(...(text === null ? [] : [line]));
   }
 
+  // Shows what the stream's last comment says of the wait; null: none has come.
+  waitFor(comment, seconds) {
+    const [, ready, total] = /^prompt (\d+) of (\d+)$/.exec(comment ?? '') ?? [];
+    const ahead = /^waiting, (\d+(?: or more)?) ahead$/.exec(comment ?? '')?.[1];
+    if (total) {
+      const bar = element('progress'), text = `Reading the prompt: ${Math.floor(100 * ready / total)} %`;
+      bar.setAttribute('aria-label', 'Reading the prompt');
+      Object.assign(bar, { max: total, value: ready });
+      this.wait(text, [bar]);
+    } else if (ahead) this.wait(`In the server's queue: ${ahead} ahead, ${seconds} s.`);
+    else this.wait(comment === null ? `Waiting for the server, ${seconds} s.`
+      : `The question waits in the server's queue or is being read, ${seconds} s.`);
+  }
+
   // Another tab writes it.
   setBusyElsewhere(busy) {
     if (this.busy === busy || (busy && this.turn.state !== 'writing') || this.ours) return;

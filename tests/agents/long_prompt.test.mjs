@@ -18,12 +18,12 @@ const asked = (word, more) => ({ model: 'default', messages: [{ role: 'user', co
 // What came before the first event of the answer's own, and the count of the prompt's tokens.
 const ways = {
   'a stream of a chat sends comments': ['/v1/chat/completions', asked('Red', { stream: true, stream_options: { include_usage: true } }),
-    /^(: keep-alive\n\n)+data: /, /"prompt_tokens":\s?(\d+)/],
+    /^(: (keep-alive|waiting, \d+ ahead|prompt \d+ of \d+)\n\n)+data: /, /"prompt_tokens":\s?(\d+)/],
   'a whole chat sends blank lines': ['/v1/chat/completions', asked('Green'), /^\n+\{/, /"prompt_tokens":\s?(\d+)/],
   'a stream of a message sends pings': ['/v1/messages', asked('Blue', { stream: true }),
-    /^(event: ping\ndata: \{"type":\s?"ping"\}\n\n)+event: message_start/, /"input_tokens":\s?(\d+)/],
+    /^(: .+\nevent: ping\ndata: \{"type":\s?"ping"\}\n\n)+event: message_start/, /"input_tokens":\s?(\d+)/],
   'a stream of Responses sends comments': ['/v1/responses',
-    { model: 'default', input: prompt('Black'), max_output_tokens: 8, stream: true }, /: keep-alive\n\n[^]*response.output_item.added/, /"input_tokens":\s?(\d+)/],
+    { model: 'default', input: prompt('Black'), max_output_tokens: 8, stream: true }, /: .+\n\n[^]*response.output_item.added/, /"input_tokens":\s?(\d+)/],
 };
 
 describe('a prompt of 31,000 tokens', { concurrency: true }, () => {

@@ -63,6 +63,21 @@ TEST(any_split_gives_the_same_events) {
     assert_pieces(every, count);
 }
 
+static void take_comment(void *context, struct bytes comment) {
+    struct received *received = context;
+    assert_true(bytes_equal(comment, BYTES_LITERAL(" keep-alive")));
+    received->text[received->count++] = '#';
+}
+
+TEST(comments_are_for_those_who_ask) {
+    struct load_events events = {.comment = take_comment};
+    struct received received = {.count = 0};
+    assert_int_equal(load_events_push(&events, bytes_of(stream), take, &received), STATUS_OK);
+    assert_int_equal(received.text[0], '#');
+    assert_string_equal(received.text + 1, wanted);
+    load_events_free(&events);
+}
+
 /* A server that never ends its line cannot take all memory. */
 TEST(an_endless_line_is_refused) {
     struct load_events events = {0};

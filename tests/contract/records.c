@@ -143,6 +143,13 @@ void *good_tokens(void) {
     return r;
 }
 
+void *good_progress(void) {
+    struct record_progress *r = records_make(RECORD_PROGRESS, NULL);
+    r->ready_tokens = 9;
+    r->cached_tokens = 4;
+    return r;
+}
+
 void *good_scores(void) {
     struct record_scores *r =
         records_make(RECORD_SCORES,
@@ -396,6 +403,7 @@ void *(*const good_records[])(void) = {
     good_kv_load,    good_kv_loaded,     good_keep,         good_kept,          good_kv_park,
     good_kv_hello,   good_role,          good_constrain,    good_constrained,   good_fleet_load,
     good_fleet_unit, good_fleet_command, good_fleet_action, good_fleet_gateway, good_fleet_jobs,
+    good_progress,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

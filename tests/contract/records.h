@@ -43,6 +43,7 @@ void *good_submit(void);
 void *good_cancel(void);
 void *good_hello(void);
 void *good_tokens(void);
+void *good_progress(void);
 void *good_scores(void);
 void *good_finished(void);
 void *good_plan(void);

@@ -112,6 +112,14 @@ TEST(what_units_say_of_requests_is_in_range) {
     }
 }
 
+TEST(no_more_tokens_were_cached_than_are_ready) {
+    struct record_progress *progress = good_progress();
+    progress->cached_tokens = progress->ready_tokens;
+    assert_true(record_valid(progress, progress->record.bytes));
+    progress->cached_tokens++;
+    assert_invalid(progress);
+}
+
 TEST(scores_are_of_tokens_that_are_there) {
     for (uint32_t i = 0; i < 6; i++) {
         struct record_scores *scores = good_scores();
@@ -218,8 +226,8 @@ TEST(what_may_not_be_carried_is_refused) {
             uint16_t kind = inner->kind;
             bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
                              kind == RECORD_SCORES || kind == RECORD_FINISHED ||
-                             kind == RECORD_UNIT_LOAD || kind == RECORD_RESERVED ||
-                             kind == RECORD_EXPERTS;
+                             kind == RECORD_PROGRESS || kind == RECORD_UNIT_LOAD ||
+                             kind == RECORD_RESERVED || kind == RECORD_EXPERTS;
             bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
                            kind == RECORD_CONTINUE || kind == RECORD_DRAIN || kind == RECORD_ROLE;
             record = records_carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);

@@ -12,6 +12,8 @@ import tempfile
 import termios
 import time
 
+from chat_server import Puppet, event
+
 fathom = sys.argv[1]
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()  # for the history of questions
 PATIENCE = 600
@@ -31,10 +33,10 @@ def through_a_pipe():
 
 
 class Terminal:
-    def __init__(self, *options):
+    def __init__(self, *options, kind="xterm"):
         self.child, self.file = pty.fork()
         if self.child == 0:
-            os.environ["TERM"] = "xterm"
+            os.environ["TERM"] = kind
             os.environ.pop("NO_COLOR", None)
             os.execv(fathom, [fathom, "chat", *options])
         self.received = self.last = ""
@@ -99,6 +101,45 @@ def ctrl_c_ends_an_answer_not_the_program():
     assert terminal.exit_code() == 0
 
 
+ERASE = r"\r\033\[K"
+
+
+def a_long_wait_is_one_line():
+    """It says how much of the prompt is computed, and disappears with the first word."""
+    terminal = Terminal("--temperature", "0", "--max-new", "3", "--cpu-mask", "c", "--threads", "1")
+    terminal.wait_for("> ")
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("one and two and " * 400)
+        file.flush()
+        terminal.type("/file %s\n" % file.name)
+        terminal.wait_for("go with the next question")
+        terminal.type("Hi\n")
+        shown = terminal.wait_for(ERASE + r"\033\[2m")
+    lines = re.split(ERASE, shown)
+    assert len(lines) > 2 and all(re.fullmatch(r"Reading the prompt: [1-9]?\d %", line) for line in lines[1:-1]), shown
+    terminal.wait_for("> ")
+    terminal.type("\004")
+    assert terminal.exit_code() == 0
+
+
+def a_server_s_wait_is_one_line():
+    Puppet.events = [b": waiting, 3 ahead\n\n", b": prompt 8192 of 31000\n\n", b": prompt 9 of 3\n\n",
+                     b": \033[31mred\n\n", event(content="Here."), b"data: [DONE]\n\n"]
+    url = Puppet.start()
+    terminal = Terminal("--url", url)
+    terminal.wait_for("> ")
+    terminal.type("Hi\n")
+    terminal.wait_for(ERASE + "In the server's queue: 3 ahead" + ERASE + "Reading the prompt: 26 %" + ERASE + "Here")
+    terminal.type("\004")
+    assert terminal.exit_code() == 0
+    terminal = Terminal("--url", url, kind="dumb")
+    terminal.wait_for("> ")
+    terminal.type("Hi\n")
+    assert "Reading" not in terminal.wait_for("Here")
+    terminal.type("\004")
+    assert terminal.exit_code() == 0
+
+
 def ctrl_c_at_a_prompt_is_never_lost():
     """However near to the prompt it comes: it fell between the prompt and the read once."""
     terminal = Terminal()
@@ -127,7 +168,7 @@ def a_signal_that_ends_it_leaves_the_terminal_as_it_was():
         os.close(slave)
 
 
-for check in (through_a_pipe, on_a_terminal, ctrl_c_ends_an_answer_not_the_program, ctrl_c_at_a_prompt_is_never_lost,
-              a_signal_that_ends_it_leaves_the_terminal_as_it_was):
+for check in (through_a_pipe, on_a_terminal, a_long_wait_is_one_line, a_server_s_wait_is_one_line,
+              ctrl_c_ends_an_answer_not_the_program, ctrl_c_at_a_prompt_is_never_lost, a_signal_that_ends_it_leaves_the_terminal_as_it_was):
     check()
     print("ok", check.__name__)

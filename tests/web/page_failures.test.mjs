@@ -192,6 +192,45 @@ test('waiting says what is waited for', async () => {
   assert.equal(await tab.page.locator('.waiting').count(), 0);
 });
 
+test('a wait shows the place in the queue, and how much of the prompt is read', async () => {
+  const { createServer } = await import('node:http');
+  let said;
+  const asked = new Promise((resolve) => { said = resolve; });
+  const server = createServer((request, response) => {
+    if (!request.url.endsWith('/chat/completions')) {
+      fetch(puppet.url + request.url).then(async (one) => {
+        response.writeHead(one.status, Object.fromEntries(['content-type'].map((name) => [name, one.headers.get(name) ?? ''])));
+        response.end(Buffer.from(await one.arrayBuffer()));
+      });
+      return;
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    said(response);
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  await open({ url: `http://127.0.0.1:${server.address().port}` });
+  await tab.ask('x');
+  const stream = await asked, line = tab.page.locator('.waiting'), bar = tab.page.getByRole('progressbar');
+  stream.write(': waiting, 3 ahead\n\n');
+  await tab.page.getByText(/In the server's queue: 3 ahead, \d+ s\./).waitFor();
+  const { height } = await line.boundingBox();
+  stream.write(': prompt 8192 of 31000\n\n');
+  await tab.page.getByText('Reading the prompt: 26 %').waitFor();
+  assert.equal(await bar.getAttribute('aria-label'), 'Reading the prompt');
+  assert.deepEqual(await bar.evaluate(({ value, max }) => [value, max]), [8192, 31000]);
+  assert.equal((await line.boundingBox()).height, height, 'the layout does not jump');
+  await tab.picture('reading');
+  stream.write(': prompt 30999 of 31000\n\n');
+  await tab.page.getByText('Reading the prompt: 99 %').waitFor();
+  stream.end(chunk({ content: 'There.' }, 'stop') + event('[DONE]'));
+  await tab.answer().getByText('There.').waitFor();
+  assert.equal(await line.count() + await bar.count(), 0);
+  await tab.close();
+  tab = null;
+  server.closeAllConnections();
+  server.close();
+});
+
 test('a reader who scrolled up stays there, also at the end', async () => {
   await open(puppet, { viewport: { width: 800, height: 500 } });
   await tab.ask(say('line\n\n'.repeat(60)));

@@ -134,6 +134,15 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
                               record->token_count - known);
 }
 
+enum status answer_progress(struct gateway *gateway, uint32_t unit,
+                            const struct record_progress *record, int64_t now_ns) {
+    struct request *request = request_find(gateway, record->request);
+    if (!request || unit != request_speaker(request)) return STATUS_OK;
+    if (record->ready_tokens >= request->asked.prompt_tokens) return STATUS_INVALID;
+    request_note_prompt(gateway, request, record->ready_tokens, record->cached_tokens, now_ns);
+    return STATUS_OK;
+}
+
 /* ---- newly chosen tokens ---- */
 
 /* The most bytes of text that these tokens can release. */

@@ -13,5 +13,8 @@
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) MUST_USE;
 
+enum status answer_progress(struct gateway *gateway, uint32_t unit,
+                            const struct record_progress *record, int64_t now_ns) MUST_USE;
+
 enum status answer_scores(struct gateway *gateway, uint32_t unit,
                           const struct record_scores *record) MUST_USE;

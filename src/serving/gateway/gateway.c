@@ -333,6 +333,8 @@ static enum status receive_from_unit(struct gateway *gateway,
         sender->experts = *(const struct record_experts *)record;
     else if (record->kind == RECORD_TOKENS)
         status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
+    else if (record->kind == RECORD_PROGRESS)
+        status = answer_progress(gateway, unit, (const struct record_progress *)record, now_ns);
     else if (record->kind == RECORD_SCORES)
         status = answer_scores(gateway, unit, (const struct record_scores *)record);
     else if (record->kind == RECORD_FINISHED)

@@ -434,9 +434,24 @@ void request_progress(struct gateway *gateway, struct request *request) {
     gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
     fleet_prompt_done(&gateway->fleet, binding->unit, binding->promised_pages);
     binding->promised_pages = 0;
+    binding->ready_tokens = binding->cached_tokens = 0;
     end_work(gateway, request);
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
+}
+
+/* A stream that has begun reports it at once: the next keep-alive is due now. */
+void request_note_prompt(struct gateway *gateway, struct request *request, uint32_t ready_tokens,
+                         uint32_t cached_tokens, int64_t now_ns) {
+    require(request, IN(ANSWERING) | IN(PREFILLING) | IN(CONTINUED));
+    bool computes = request->life.state == REQUEST_PREFILLING;
+    struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
+    binding->ready_tokens = ready_tokens;
+    binding->cached_tokens = cached_tokens;
+    bool waits = due_heap_time(&gateway->requests.keep_alive, request_slot_of(gateway, request)) !=
+                 DUE_NEVER;
+    if (waits && request->asked.stream && request->unreported.begun)
+        request_keep_alive(gateway, request, now_ns);
 }
 
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,
@@ -482,7 +497,9 @@ void request_wait_again(struct gateway *gateway, struct request *request, int64_
     free_numerics(leader);
     request->id.attempt++;
     request->life.waits_since_ns = now_ns;
-    if (request->asked.stream && !leader->unreported.gone) /* the pause does not count as silence */
+    bool waits =
+        due_heap_time(&gateway->requests.keep_alive, request_slot_of(gateway, leader)) != DUE_NEVER;
+    if (request->asked.stream && !leader->unreported.gone && !waits)
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
     request_set_state(gateway, request, REQUEST_WAITING);
 }

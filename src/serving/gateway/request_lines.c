@@ -12,7 +12,7 @@ static uint32_t request_lines_number_of(uint32_t account) {
     return account == ACCOUNT_NONE ? 0 : 1 + account;
 }
 
-static struct request_line *request_lines_of(struct request_lines *lines,
+static struct request_line *request_lines_of(const struct request_lines *lines,
                                              const struct request *request) {
     return &lines->lines[request_lines_number_of(request->asked.account)];
 }
@@ -61,6 +61,23 @@ struct request_ahead request_lines_ahead(const struct request_lines *lines, uint
         .tokens = (uint64_t)tokens,
         .all_tokens = all_tokens,
         .is_over_share = (double)span_of(lines, own) * (double)lines->turns.count > spans};
+}
+
+/* Counts at most `most` requests, so that its time is bounded. */
+uint32_t request_lines_before(const struct request_lines *lines, const struct request *request,
+                              uint32_t most) {
+    const struct request_line *own = request_lines_of(lines, request);
+    uint32_t count = 0;
+    for (const struct request *r = request->life.before; r && count < most; r = r->life.before)
+        count++;
+    for (uint32_t i = 0; i < lines->turns.count && count < most; i++) {
+        const struct request_line *line = &lines->lines[lines->turns.entries[i].number];
+        if (line == own) continue;
+        for (const struct request *r = line->list.first;
+             r && r->life.turn < request->life.turn && count < most; r = r->life.behind)
+            count++;
+    }
+    return count;
 }
 
 /* Makes this request the next of the line; NULL: none. */

@@ -27,6 +27,10 @@ struct request_ahead {
 struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
                                          uint64_t work);
 
+/* The number of waiting requests with earlier turns than a waiting request, at most `most`. */
+uint32_t request_lines_before(const struct request_lines *lines, const struct request *request,
+                              uint32_t most);
+
 /* Only for serving/gateway/request.c. */
 void request_lines_add(struct request_lines *lines, struct request *request);
 void request_lines_take_out(struct request_lines *lines, struct request *request);

@@ -2,7 +2,9 @@
 #include "serving/gateway/stream_writer.h"
 
 #include "base/check.h"
+#include "base/format.h"
 #include "serving/gateway/reply.h"
+#include "serving/gateway/request_lines.h"
 
 /* ---- pieces of text ---- */
 
@@ -115,11 +117,42 @@ static void begin(struct gateway *gateway, struct request *leader) {
     check(status == STATUS_OK);
 }
 
+#define COMMENT_BYTES 64
+#define AHEAD_MAX 100 /* waiting requests that are counted */
+
+struct keep_alive { /* context of the reply_writer */
+    const struct request *leader;
+    char comment[COMMENT_BYTES];
+};
+
+/* Describes the wait of the first choice in a line: its place in the queue, or how much of its
+ * prompt is computed. */
+static void describe_wait(const struct gateway *gateway, const struct request *leader,
+                          char out[COMMENT_BYTES]) {
+    uint32_t unit = request_speaker(leader), ready = 0;
+    for (uint32_t part = 0; part < PART_COUNT; part++)
+        if (unit != FLEET_NONE && leader->life.at[part].unit == unit)
+            ready = leader->life.at[part].ready_tokens;
+    if (leader->life.state == REQUEST_WAITING) {
+        uint32_t ahead = request_lines_before(&gateway->requests.waiting, leader, AHEAD_MAX);
+        format_text(out, COMMENT_BYTES, ": waiting, %u%s ahead\n", ahead,
+                    ahead == AHEAD_MAX ? " or more" : "");
+    } else if (ready) {
+        format_text(out, COMMENT_BYTES, ": prompt %u of %u\n", ready, leader->asked.prompt_tokens);
+    } else {
+        format_text(out, COMMENT_BYTES, ": keep-alive\n");
+    }
+}
+
 static void write_keep_alive(struct json_writer *writer, const void *context) {
-    const struct request *request = context;
-    bool stream = request->asked.stream;
-    json_writer_bytes(writer,
-                      stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
+    const struct keep_alive *sent = context;
+    const struct dialect *dialect = sent->leader->asked.answer.dialect;
+    if (!sent->leader->asked.stream) {
+        json_writer_bytes(writer, BYTES_LITERAL("\n"));
+        return;
+    }
+    if (!dialect->streams_lines) json_writer_bytes(writer, bytes_of(sent->comment));
+    json_writer_bytes(writer, dialect->keep_alive);
 }
 
 /* True if a response may begin before its answer is known. Afterwards an error has no HTTP status,
@@ -135,12 +168,14 @@ static bool stream_writer_may_begin(const struct gateway *gateway, const struct 
 }
 
 enum status stream_writer_keep_alive(struct gateway *gateway, struct request *leader) {
-    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 +
+    struct keep_alive sent = {.leader = leader};
+    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 + COMMENT_BYTES +
                   leader->asked.answer.dialect->keep_alive.count;
     if (!leader->unreported.begun && !stream_writer_may_begin(gateway, leader)) return STATUS_OK;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);
-    enum status status = reply_data(gateway, leader, write_keep_alive, leader);
+    describe_wait(gateway, leader, sent.comment);
+    enum status status = reply_data(gateway, leader, write_keep_alive, &sent);
     check(status == STATUS_OK);
     return STATUS_OK;
 }

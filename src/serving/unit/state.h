@@ -112,6 +112,7 @@ struct unit_request {
     uint32_t key_count;
     int64_t waits_since_ns; /* time of its arrival or last interruption */
     int64_t began_ns;       /* time of its first step; set with work.queue_ns */
+    int64_t progress_ns;    /* time of its last PROGRESS, or of its arrival */
     struct arena arena;
 };
 

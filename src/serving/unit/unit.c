@@ -9,6 +9,7 @@
 #include "serving/unit/unit.h"
 
 #include "base/check.h"
+#include "base/number.h"
 #include "contract/kv_block.h"
 #include "serving/policy/balance/balance.h"
 #include "serving/unit/account.h"
@@ -422,6 +423,22 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     kv_offload_put(unit, request, known_blocks);
 }
 
+/* Reports the progress of a prompt that needs more steps, at most once in PROGRESS_NS. A resumed
+ * answer is computed behind its prompt, and is no longer part of the progress. An interrupted
+ * answer computes its prompt again unreported. */
+static void unit_put_progress(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    if (request->output_count > request->resumed_count ||
+        request->computed_count >= request->prompt_count)
+        return;
+    if (now_ns - request->progress_ns < PROGRESS_NS) return;
+    request->progress_ns = now_ns;
+    unit_put(unit, RECORD_PROGRESS,
+             &(struct record_progress){.request = request->id,
+                                       .ready_tokens = request->computed_count,
+                                       .cached_tokens = min_u32(request->work.prompt_hit_tokens,
+                                                                request->computed_count)});
+}
+
 /* Handles a row that chose no token. If only its mask was late, its computation counts: whole
  * blocks stay, and the rest is computed again. If a rank died before it received the constraint,
  * the constraint is sent again. */
@@ -461,7 +478,10 @@ static void row_done(struct unit *unit, struct unit_request *request,
         return;
     }
     unit_put_scores(unit, request, result, row);
-    if (request->computed_count < request_known(request)) return;
+    if (request->computed_count < request_known(request)) {
+        unit_put_progress(unit, request, now_ns);
+        return;
+    }
     check(!state_request_scores(request));
     if (row->stuck) {
         handoff_leave(unit, request, FINISH_LENGTH);

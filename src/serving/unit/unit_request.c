@@ -69,7 +69,7 @@ void unit_request_clear(struct unit_request *request) {
 void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     check(request->state == UNIT_REQUEST_FREE);
     request->arrival = unit->arrivals++;
-    request->waits_since_ns = now_ns;
+    request->waits_since_ns = request->progress_ns = now_ns;
     map_add(&unit->slots, unit_request_key_of(request->id), unit_request_slot_of(unit, request));
     binding_enter(unit, request);
     unit_request_set_state(unit, request, UNIT_REQUEST_WAITING);

@@ -497,7 +497,8 @@ static void simulator_units_notify_gateways(struct simulator_world *world,
         gateway = (uint32_t)(record_request(record).high >> 32);
         break;
     default:
-        check(record->kind == RECORD_TOKENS || record->kind == RECORD_RESERVED);
+        check(record->kind == RECORD_TOKENS || record->kind == RECORD_PROGRESS ||
+              record->kind == RECORD_RESERVED);
         gateway = (uint32_t)(record_request(record).high >> 32);
     }
     for (uint32_t i = 0; i < world->options->gateways; i++)

@@ -355,7 +355,7 @@ static void fleet_units_drain(struct world *world, struct fleet_unit_host *unit)
             continue;
         default:
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
-                  record->kind == RECORD_RESERVED);
+                  record->kind == RECORD_PROGRESS || record->kind == RECORD_RESERVED);
             log_said(world, unit, record);
             fleet_units_notify_owner(world, unit, record);
             continue;

@@ -190,7 +190,7 @@ uint32_t read_events(const struct world *world, uint32_t client) {
         assert_non_null(end);
         struct bytes event = {text, (size_t)(end - text)};
         text = end + 2;
-        if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
+        if (bytes_start_with(event, BYTES_LITERAL(": "))) {
             keep_alives++;
             continue;
         }

@@ -281,7 +281,7 @@ static void take_stream(const struct client *client) {
         assert_non_null(end);
         struct bytes event = {text, (size_t)(end - text)};
         text = end + 2;
-        if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
+        if (bytes_start_with(event, BYTES_LITERAL(": "))) {
             /* while nothing has been said, or the answer waits for another try, or for the
              * ledger */
             bool waits = had_faults || getenv("FATHOM_SETTLES");

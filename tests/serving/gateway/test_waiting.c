@@ -128,6 +128,117 @@ TEST(each_answer_has_its_own_patience) {
     close_empty(world);
 }
 
+/* ---- what a stream says of its wait ---- */
+
+static void report_progress(struct world *world, uint32_t unit, struct request_id id,
+                            uint32_t ready_tokens) {
+    struct record_progress *record = make(RECORD_PROGRESS, NULL);
+    record->request = id;
+    record->ready_tokens = ready_tokens;
+    report(world, unit, record);
+}
+
+static void assert_said(const struct world *world, uint32_t client, const char *text) {
+    assert_string_equal(world->clients[client].data, text);
+}
+
+/* From the second second on, since a failure before wants its status. */
+TEST(a_stream_reports_the_progress_of_its_prompt) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"stream\":true");
+    struct request_id id = world->last_submit->request;
+    report_progress(world, 1, id, 1);
+    wait_until(world, 5 * SECOND - 1);
+    assert_false(world->clients[client].begun);
+    wait_until(world, 5 * SECOND);
+    assert_said(world, client, ": prompt 1 of 3\n\n");
+    report_progress(world, 1, id, 2); /* at once */
+    assert_said(world, client, ": prompt 1 of 3\n\n: prompt 2 of 3\n\n");
+    wait_until(world, 10 * SECOND);
+    report_tokens(world, 1, id, 0, ids, 1);
+    wait_until(world, 20 * SECOND);
+    report_progress(world, 1, id, 1); /* the stream is under way */
+    report_tokens(world, 1, id, 1, ids + 1, 5);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_true(read_events(world, client) > 0);
+    assert_int_equal(keep_alives, 3);
+    close_empty(world);
+}
+
+TEST(a_whole_answer_reports_no_progress) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    wait_until(world, 5 * SECOND);
+    report_progress(world, 1, id, 2);
+    wait_until(world, 6 * SECOND);
+    assert_said(world, client, "\n");
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+TEST(a_stream_reports_its_place_in_the_queue) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t running = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    report_load(world, 1, 100, 1); /* no more, please */
+    uint32_t first = ask(world, ",\"stream\":true"), whole = ask(world, ",\"n\":2");
+    uint32_t last = ask(world, ",\"stream\":true");
+    wait_until(world, 5 * SECOND);
+    assert_said(world, first, ": waiting, 0 ahead\n\n");
+    assert_said(world, last, ": waiting, 3 ahead\n\n");
+    world_hang_up(world, whole);
+    wait_until(world, 10 * SECOND);
+    assert_said(world, last, ": waiting, 3 ahead\n\n: waiting, 1 ahead\n\n");
+    world_hang_up(world, first);
+    world_hang_up(world, last);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, running, ids, 6);
+    close_empty(world);
+}
+
+/* A unit that claims more than there is, or speaks of what it does not have. */
+TEST(only_possible_progress_is_believed) {
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"stream\":true");
+    struct request_id id = world->last_submit->request;
+    uint32_t unit = world->submits_to[1] ? 1 : 2;
+    report_progress(world, 3 - unit, id, 2);
+    wait_until(world, 5 * SECOND);
+    assert_said(world, client, ": keep-alive\n\n");
+    report_progress(world, unit, id, 3); /* it is expelled, and the other one begins anew */
+    id = world->last_submit->request;
+    assert_int_equal(world->submits, 2);
+    wait_until(world, 10 * SECOND);
+    assert_said(world, client, ": keep-alive\n\n: keep-alive\n\n");
+    report_tokens(world, 3 - unit, id, 0, ids, 6);
+    report_finished(world, 3 - unit, id, FINISH_LENGTH, 6);
+    assert_int_equal(read_events(world, client) > 0, 1);
+    close_empty(world);
+}
+
+/* A unit fails again and again in mid-answer: each pause is short, all together are long. */
+TEST(failures_in_a_row_are_no_silence) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"stream\":true");
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        report_finished(world, 1, world->last_submit->request, FINISH_FAILED, 1);
+        uint32_t submits = world->submits;
+        while (world->submits == submits)
+            wait_until(world, world->now_ns + SECOND / 2);
+        wait_until(world, world->now_ns + 2 * SECOND);
+    }
+    assert_non_null(strstr(world->clients[client].data, ": keep-alive\n\n"));
+    report_tokens(world, 1, world->last_submit->request, 1, ids + 1, 5);
+    report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_true(read_events(world, client) > 0 && keep_alives > 0);
+    close_empty(world);
+}
+
 /* ---- what is told in front ---- */
 
 TEST(names_that_nobody_knows_are_reported_in_front) {

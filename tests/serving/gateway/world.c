@@ -423,6 +423,7 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_UNIT_HELLO:
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
+    case RECORD_PROGRESS:
     case RECORD_SCORES:
     case RECORD_FINISHED:
         world_report_gateway(world, record);

@@ -131,6 +131,19 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     }
 }
 
+/* Not more often than once a second, only before the first token, and never the whole prompt. */
+static void take_progress(struct world *world, const struct record_progress *record) {
+    struct known *known = known_of(world, record->request);
+    assert_false(known->reported);
+    assert_int_equal(known->endings, 0);
+    assert_true(record->ready_tokens > 0 && record->ready_tokens < known->prompt_count);
+    assert_true(record->cached_tokens <= record->ready_tokens);
+    assert_true(world->now_ns - known->progress_ns >= PROGRESS_NS);
+    known->progress_ns = world->now_ns;
+    known->ready = record->ready_tokens;
+    known->progresses++;
+}
+
 struct token_logprob world_score(uint64_t chain, uint32_t token) {
     return (struct token_logprob){token, -(float)(world_chain(chain, token, 2) % 1000)};
 }
@@ -351,6 +364,9 @@ static void drain_once(struct world *world) {
         case RECORD_TOKENS:
             take_tokens(world, (const void *)r);
             break;
+        case RECORD_PROGRESS:
+            take_progress(world, (const void *)r);
+            break;
         case RECORD_SCORES:
             take_scores(world, (const void *)r);
             break;
@@ -425,6 +441,7 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     struct record_submit *record = world_make(RECORD_SUBMIT, &fixed);
     struct known *known = &world->known[number];
     *known = (struct known){.prompt_count = prompt_count,
+                            .progress_ns = world->now_ns,
                             .bias_count = head->bias_count,
                             .constraint_bytes = fixed.constraint_bytes,
                             .scored = head->sampling.flags & SAMPLING_SCORES ? 1 : 0,

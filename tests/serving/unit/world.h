@@ -32,6 +32,8 @@ struct known {
     bool stuck;
     struct unit_work work;                     /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
+    uint32_t progresses, ready;                /* PROGRESS records, and what the last one said */
+    int64_t progress_ns;                       /* when it came, or when the request was submitted */
     bool reported;                             /* its first token has come, with */
     struct unit_work reported_work;
     uint32_t tokens[TOKENS_MAX];

@@ -7,7 +7,7 @@
 
 #include "serving/gateway/api/dialect.h"
 
-#define OPENAI_WORDS_KEEP_ALIVE ": keep-alive\n\n"
+#define OPENAI_WORDS_KEEP_ALIVE "\n"               /* ends the comment */
 #define OPENAI_WORDS_FRAME_BYTES ((size_t)4 << 10) /* includes model and fingerprint, escaped */
 
 struct openai_words_form {                 /* the differences between the two APIs */

@@ -8,7 +8,7 @@
 
 #include "serving/gateway/api/dialect.h"
 
-#define RESPONSES_WORDS_KEEP_ALIVE ": keep-alive\n\n"
+#define RESPONSES_WORDS_KEEP_ALIVE "\n"               /* ends the comment */
 #define RESPONSES_WORDS_FRAME_BYTES ((size_t)6 << 10) /* includes the model's name, escaped */
 #define RESPONSES_WORDS_REPEATS                                                                    \
     4 /* a text is repeated by its last event and those of its part, item and response */

@@ -109,7 +109,8 @@ TEST(who_waits_is_sent_pings) {
     uint32_t client = speech_ask(world, MESSAGES, "{" HI ",\"stream\":true}");
     world->now_ns += 10 * SECOND;
     world_settle(world);
-    assert_string_equal(world->clients[client].data, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    assert_string_equal(world->clients[client].data,
+                        ": keep-alive\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
     speech_say(world, "x", true);
     speech_end(world, FINISH_STOP_TOKEN);
     assert_true(world->clients[client].ended);
