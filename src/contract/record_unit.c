@@ -141,7 +141,8 @@ bool record_unit_tokens_valid(const void *record) {
 
 bool record_unit_progress_valid(const void *record) {
     const struct record_progress *progress = record;
-    return record_request_valid(progress) && progress->cached_tokens <= progress->ready_tokens;
+    return record_request_valid(progress) && progress->cached_tokens <= progress->ready_tokens &&
+           is_time(progress->prefill_ns);
 }
 
 bool record_unit_scores_valid(const void *record) {

@@ -212,6 +212,7 @@ struct record_progress {
     struct request_id request;
     uint32_t ready_tokens;  /* leading prompt tokens with KV rows; less than the prompt has */
     uint32_t cached_tokens; /* those that were found in a cache; <= ready_tokens */
+    int64_t prefill_ns;     /* since the first step with the prompt */
 };
 
 #define PROGRESS_NS ((int64_t)1000000000) /* shortest time between two PROGRESS of a request */

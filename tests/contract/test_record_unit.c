@@ -118,6 +118,9 @@ TEST(no_more_tokens_were_cached_than_are_ready) {
     assert_true(record_valid(progress, progress->record.bytes));
     progress->cached_tokens++;
     assert_invalid(progress);
+    progress = good_progress();
+    progress->prefill_ns = -1;
+    assert_invalid(progress);
 }
 
 TEST(scores_are_of_tokens_that_are_there) {

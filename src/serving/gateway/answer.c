@@ -139,7 +139,7 @@ enum status answer_progress(struct gateway *gateway, uint32_t unit,
     struct request *request = request_find(gateway, record->request);
     if (!request || unit != request_speaker(request)) return STATUS_OK;
     if (record->ready_tokens >= request->asked.prompt_tokens) return STATUS_INVALID;
-    request_note_prompt(gateway, request, record->ready_tokens, record->cached_tokens, now_ns);
+    request_note_prompt(gateway, request, record, now_ns);
     return STATUS_OK;
 }
 

@@ -434,24 +434,26 @@ void request_progress(struct gateway *gateway, struct request *request) {
     gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
     fleet_prompt_done(&gateway->fleet, binding->unit, binding->promised_pages);
     binding->promised_pages = 0;
-    binding->ready_tokens = binding->cached_tokens = 0;
+    binding->progress = (struct api_progress){0};
     end_work(gateway, request);
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
 }
 
-/* A stream that has begun reports it at once: the next keep-alive is due now. */
-void request_note_prompt(struct gateway *gateway, struct request *request, uint32_t ready_tokens,
-                         uint32_t cached_tokens, int64_t now_ns) {
+/* A stream that has begun, or has asked for progress, reports it now: its keep-alive is due. */
+void request_note_prompt(struct gateway *gateway, struct request *request,
+                         const struct record_progress *record, int64_t now_ns) {
     require(request, IN(ANSWERING) | IN(PREFILLING) | IN(CONTINUED));
     bool computes = request->life.state == REQUEST_PREFILLING;
-    struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
-    binding->ready_tokens = ready_tokens;
-    binding->cached_tokens = cached_tokens;
+    request->life.at[computes ? PART_PROMPT : PART_ANSWER].progress =
+        (struct api_progress){.prompt_tokens = request->asked.prompt_tokens,
+                              .ready_tokens = record->ready_tokens,
+                              .cached_tokens = record->cached_tokens,
+                              .ns = record->prefill_ns};
+    bool reports = request->unreported.begun || request->asked.answer.progress;
     bool waits = due_heap_time(&gateway->requests.keep_alive, request_slot_of(gateway, request)) !=
                  DUE_NEVER;
-    if (waits && request->asked.stream && request->unreported.begun)
-        request_keep_alive(gateway, request, now_ns);
+    if (request->asked.stream && reports && waits) request_keep_alive(gateway, request, now_ns);
 }
 
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,

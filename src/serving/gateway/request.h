@@ -103,8 +103,7 @@ struct request_binding {     /* binding to the unit that does one part of the re
     uint32_t known_tokens;   /* tokens of the answer that other units made earlier */
     uint64_t promised_pages; /* KV pages promised until its first tokens arrive */
     struct unit_books books; /* work that the unit has reported for the request */
-    /* from its last PROGRESS; 0: none has arrived, or its first tokens have */
-    uint32_t ready_tokens, cached_tokens;
+    struct api_progress progress; /* its last PROGRESS; zeros: none, or its first tokens came */
 };
 
 struct request_life {                      /* changed only by serving/gateway/request.c */
@@ -326,8 +325,8 @@ void request_continue(struct gateway *gateway, struct request *request);
 void request_progress(struct gateway *gateway, struct request *request);
 
 /* The unit that computes the prompt has reported its progress. The state stays. */
-void request_note_prompt(struct gateway *gateway, struct request *request, uint32_t ready_tokens,
-                         uint32_t cached_tokens, int64_t now_ns);
+void request_note_prompt(struct gateway *gateway, struct request *request,
+                         const struct record_progress *record, int64_t now_ns);
 
 /* The unit of the part will send no more records about it. The state stays. */
 void request_note_end(struct request *request, enum request_part part);

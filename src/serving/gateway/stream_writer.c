@@ -122,37 +122,48 @@ static void begin(struct gateway *gateway, struct request *leader) {
 
 struct keep_alive { /* context of the reply_writer */
     const struct request *leader;
+    const struct api_progress *progress; /* NULL: unknown */
     char comment[COMMENT_BYTES];
 };
 
-/* Describes the wait of the first choice in a line: its place in the queue, or how much of its
- * prompt is computed. */
-static void describe_wait(const struct gateway *gateway, const struct request *leader,
-                          char out[COMMENT_BYTES]) {
-    uint32_t unit = request_speaker(leader), ready = 0;
-    for (uint32_t part = 0; part < PART_COUNT; part++)
-        if (unit != FLEET_NONE && leader->life.at[part].unit == unit)
-            ready = leader->life.at[part].ready_tokens;
+static const struct api_progress *progress_of(const struct request *request) {
+    uint32_t unit = request_speaker(request);
+    for (uint32_t part = 0; unit != FLEET_NONE && part < PART_COUNT; part++) {
+        const struct request_binding *binding = &request->life.at[part];
+        if (binding->unit == unit && binding->progress.ready_tokens) return &binding->progress;
+    }
+    return NULL;
+}
+
+/* Describes the wait of the first choice: its place in the queue, or how much of its prompt is
+ * computed. */
+static struct keep_alive describe_wait(const struct gateway *gateway,
+                                       const struct request *leader) {
+    struct keep_alive sent = {leader, progress_of(leader), ": keep-alive\n"};
     if (leader->life.state == REQUEST_WAITING) {
         uint32_t ahead = request_lines_before(&gateway->requests.waiting, leader, AHEAD_MAX);
-        format_text(out, COMMENT_BYTES, ": waiting, %u%s ahead\n", ahead,
+        format_text(sent.comment, COMMENT_BYTES, ": waiting, %u%s ahead\n", ahead,
                     ahead == AHEAD_MAX ? " or more" : "");
-    } else if (ready) {
-        format_text(out, COMMENT_BYTES, ": prompt %u of %u\n", ready, leader->asked.prompt_tokens);
-    } else {
-        format_text(out, COMMENT_BYTES, ": keep-alive\n");
+    } else if (sent.progress) {
+        format_text(sent.comment, COMMENT_BYTES, ": prompt %u of %u\n", sent.progress->ready_tokens,
+                    sent.progress->prompt_tokens);
     }
+    return sent;
 }
 
 static void write_keep_alive(struct json_writer *writer, const void *context) {
     const struct keep_alive *sent = context;
-    const struct dialect *dialect = sent->leader->asked.answer.dialect;
+    const struct api_answer *answer = &sent->leader->asked.answer;
+    const struct dialect *dialect = answer->dialect;
+    bool begins = sent->progress && !sent->leader->unreported.spoken;
     if (!sent->leader->asked.stream) {
         json_writer_bytes(writer, BYTES_LITERAL("\n"));
-        return;
+    } else if (answer->progress && begins && dialect->write_progress) {
+        dialect->write_progress(writer, answer, sent->progress);
+    } else {
+        if (!dialect->streams_lines) json_writer_bytes(writer, bytes_of(sent->comment));
+        json_writer_bytes(writer, dialect->keep_alive);
     }
-    if (!dialect->streams_lines) json_writer_bytes(writer, bytes_of(sent->comment));
-    json_writer_bytes(writer, dialect->keep_alive);
 }
 
 /* True if a response may begin before its answer is known. Afterwards an error has no HTTP status,
@@ -168,13 +179,12 @@ static bool stream_writer_may_begin(const struct gateway *gateway, const struct 
 }
 
 enum status stream_writer_keep_alive(struct gateway *gateway, struct request *leader) {
-    struct keep_alive sent = {.leader = leader};
-    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 + COMMENT_BYTES +
+    size_t room = REPLY_BEGIN_BYTES + stream_writer_frame_bytes(leader) + COMMENT_BYTES +
                   leader->asked.answer.dialect->keep_alive.count;
     if (!leader->unreported.begun && !stream_writer_may_begin(gateway, leader)) return STATUS_OK;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);
-    describe_wait(gateway, leader, sent.comment);
+    struct keep_alive sent = describe_wait(gateway, leader);
     enum status status = reply_data(gateway, leader, write_keep_alive, &sent);
     check(status == STATUS_OK);
     return STATUS_OK;

@@ -433,10 +433,11 @@ static void unit_put_progress(struct unit *unit, struct unit_request *request, i
     if (now_ns - request->progress_ns < PROGRESS_NS) return;
     request->progress_ns = now_ns;
     unit_put(unit, RECORD_PROGRESS,
-             &(struct record_progress){.request = request->id,
-                                       .ready_tokens = request->computed_count,
-                                       .cached_tokens = min_u32(request->work.prompt_hit_tokens,
-                                                                request->computed_count)});
+             &(struct record_progress){
+                 .request = request->id,
+                 .ready_tokens = request->computed_count,
+                 .cached_tokens = min_u32(request->work.prompt_hit_tokens, request->computed_count),
+                 .prefill_ns = now_ns - request->began_ns});
 }
 
 /* Handles a row that chose no token. If only its mask was late, its computation counts: whole

@@ -165,6 +165,30 @@ TEST(a_stream_reports_the_progress_of_its_prompt) {
     close_empty(world);
 }
 
+/* llama.cpp's return_progress: a chunk at once, and no comment. */
+TEST(who_asks_gets_progress_in_chunks) {
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"stream\":true,\"return_progress\":true");
+    struct request_id id = world->last_submit->request;
+    struct record_progress *record = make(RECORD_PROGRESS, NULL);
+    record->request = id;
+    record->ready_tokens = 2;
+    record->cached_tokens = 1;
+    record->prefill_ns = 1234567890;
+    report(world, 1, record);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_true(read_events(world, client) > 1);
+    assert_text_at(events[0], "choices.0.text", "");
+    assert_null_at(events[0], "choices.0.finish_reason");
+    assert_number_at(events[0], "prompt_progress.total", 3);
+    assert_number_at(events[0], "prompt_progress.cache", 1);
+    assert_number_at(events[0], "prompt_progress.processed", 2);
+    assert_number_at(events[0], "prompt_progress.time_ms", 1234);
+    assert_null(tree_path(events[1], "prompt_progress"));
+    close_empty(world);
+}
+
 TEST(a_whole_answer_reports_no_progress) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, "");

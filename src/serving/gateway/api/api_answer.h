@@ -27,6 +27,7 @@ struct api_answer {
     bool include_usage; /* a stream's chunks have "usage" (null except in the last) */
     bool token_ids;     /* report token ids: asked for, or there is no tokenizer */
     bool logprobs;
+    bool progress;        /* a stream reports the progress of its prompt in chunks */
     bool seals_reasoning; /* reasoning is repeated in the form in which clients may send it back */
     struct tool_aliases aliases;
     struct bytes
@@ -45,6 +46,13 @@ struct api_usage {
     uint32_t reasoning_tokens;
     uint32_t drafts_made, drafts_right; /* draft tokens proposed, and those accepted */
     int64_t prompt_ns, answer_ns; /* first answer: to its first token, from there to its last */
+};
+
+struct api_progress { /* of a prompt */
+    uint32_t prompt_tokens;
+    uint32_t ready_tokens;  /* leading tokens that are computed or cached */
+    uint32_t cached_tokens; /* <= ready_tokens */
+    int64_t ns;             /* time since the unit began to compute it */
 };
 
 enum api_finish {

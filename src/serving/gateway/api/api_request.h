@@ -67,6 +67,7 @@ struct api_request {
     bool ignore_eos;
     bool return_token_ids;
     bool return_receipt;
+    bool return_progress;
     struct bytes cache_salt, user_id; /* empty: none; each narrows the set of requests that share
                                        * KV blocks */
     uint32_t choice_count;            /* n, at least 1: answers to each prompt */

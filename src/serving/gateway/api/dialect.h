@@ -56,6 +56,9 @@ struct dialect {
                         const struct api_usage *usage);
     void (*write_event)(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
+    /* Writes the progress of the prompt of choice 0; NULL: the API has no event for it. */
+    void (*write_progress)(struct json_writer *writer, const struct api_answer *answer,
+                           const struct api_progress *progress);
     /* Answers a request for its prompt's tokens with their count, or one that needs no answer of
      * the model; NULL: the answer is the list of tokens. */
     void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);

@@ -220,6 +220,12 @@ static void chat_dialect_write_event(struct json_writer *writer, const struct ap
     }
 }
 
+static void chat_dialect_write_progress(struct json_writer *writer, const struct api_answer *answer,
+                                        const struct api_progress *progress) {
+    openai_words_progress(writer, &form, answer, progress,
+                          "\"delta\":{\"role\":\"assistant\",\"content\":null}");
+}
+
 const struct dialect chat_dialect = {
     .name = "chat",
     .number = DIALECT_CHAT,
@@ -231,5 +237,6 @@ const struct dialect chat_dialect = {
     .read = read_chat,
     .write_whole = chat_dialect_write_whole,
     .write_event = chat_dialect_write_event,
+    .write_progress = chat_dialect_write_progress,
     .write_error = api_error_write,
 };

@@ -145,6 +145,12 @@ static void completion_dialect_write_event(struct json_writer *writer,
     }
 }
 
+static void completion_dialect_write_progress(struct json_writer *writer,
+                                              const struct api_answer *answer,
+                                              const struct api_progress *progress) {
+    openai_words_progress(writer, &form, answer, progress, "\"text\":\"\"");
+}
+
 const struct dialect completion_dialect = {
     .name = "completion",
     .number = DIALECT_COMPLETION,
@@ -155,5 +161,6 @@ const struct dialect completion_dialect = {
     .read = read_completion,
     .write_whole = completion_dialect_write_whole,
     .write_event = completion_dialect_write_event,
+    .write_progress = completion_dialect_write_progress,
     .write_error = api_error_write,
 };

@@ -105,6 +105,19 @@ void openai_words_chunk_end(struct json_writer *writer, const struct openai_word
     json_writer_text(writer, answer->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
 }
 
+void openai_words_progress(struct json_writer *writer, const struct openai_words_form *form,
+                           const struct api_answer *answer, const struct api_progress *progress,
+                           const char *piece) {
+    openai_words_chunk_begin(writer, form, answer, 0);
+    json_writer_text(writer, piece);
+    openai_words_write_rest(writer, form, answer, NULL, API_FINISH_NONE);
+    json_writer_print(writer,
+                      "}],%s\"prompt_progress\":{\"total\":%u,\"cache\":%u,\"processed\":%u,"
+                      "\"time_ms\":%ld}}\n\n",
+                      answer->include_usage ? "\"usage\":null," : "", progress->prompt_tokens,
+                      progress->cached_tokens, progress->ready_tokens, progress->ns / 1000000);
+}
+
 void openai_words_done(struct json_writer *writer, const struct openai_words_form *form,
                        const struct api_answer *answer, const struct api_usage *usage,
                        struct bytes receipt) {

@@ -35,6 +35,12 @@ void openai_words_chunk_end(struct json_writer *writer, const struct openai_word
                             const struct api_answer *answer, const struct api_piece *piece,
                             enum api_finish finish);
 
+/* Writes a chunk that reports the progress of a prompt, as llama.cpp's server does. `piece` is the
+ * JSON of choice 0: an empty delta or text. */
+void openai_words_progress(struct json_writer *writer, const struct openai_words_form *form,
+                           const struct api_answer *answer, const struct api_progress *progress,
+                           const char *piece);
+
 /* Writes the last events of a stream: usage and the receipt if they were asked for, and [DONE]. */
 void openai_words_done(struct json_writer *writer, const struct openai_words_form *form,
                        const struct api_answer *answer, const struct api_usage *usage,
