@@ -207,6 +207,20 @@ test('anthropic: countTokens counts what messages.create reads', async () => {
   assert.equal(counted, usage.input_tokens + usage.cache_read_input_tokens);
 });
 
+test('anthropic: pings and the progress of a prompt come ahead of a message', async () => {
+  const sluggish = await Puppet.start({ stepMs: 2000 });
+  try {
+    const patient = new Anthropic({ baseURL: sluggish.url, apiKey: 'none', maxRetries: 0 });
+    const asked = (word) => body(`${word} ${'one and two '.repeat(4000)}${say('Read.')}`);
+    const [message, raw] = await Promise.all([patient.messages.stream(asked('Red')).finalMessage(),
+      sluggish.post('/v1/messages', { ...asked('Blue'), stream: true }).then((response) => response.text())]);
+    assert.equal(message.content.at(-1).text, 'Read.');
+    assert.match(raw, /^(: .+\nevent: ping\ndata: \{"type":"ping"\}\n\n)*: prompt \d+ of \d+\nevent: ping\n/);
+  } finally {
+    await sluggish.stop();
+  }
+});
+
 test('anthropic: a message that is aborted in mid-stream gives its pages back', async () => {
   const stream = await ask(repeat('again '), { stream: true, max_tokens: 20000 });
   let pieces = 0;

@@ -162,6 +162,25 @@ test('openai: a whole answer that takes long is kept alive by blank lines', asyn
   }
 });
 
+test('openai: a stream reports the progress of its prompt to who asks for it', async () => {
+  const reader = await Puppet.start({ stepMs: 700 });
+  try {
+    const patient = new OpenAI({ baseURL: `${reader.url}/v1`, apiKey: 'none', maxRetries: 0 });
+    const progress = [];
+    let answer = '';
+    for await (const { choices: [choice], prompt_progress: part } of await patient.chat.completions.create(
+      { model: 'puppet', messages: user('one and two '.repeat(3000) + say('Read.')), stream: true, return_progress: true })) {
+      if (part) progress.push(part);
+      answer += choice?.delta?.content ?? '';
+    }
+    assert.equal(answer, 'Read.');
+    assert.ok(progress.length > 0 && progress.every(({ total, cache, processed, time_ms: ms }) =>
+      processed > 0 && processed < total && cache === 0 && ms >= 700), JSON.stringify(progress));
+  } finally {
+    await reader.stop();
+  }
+});
+
 // ---- thinking ----
 
 test('openai: thoughts come as reasoning_content, whole and in deltas before the answer', async () => {

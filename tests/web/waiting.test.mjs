@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
-import { Puppet, repeat } from './lib/puppet.mjs';
+import { Puppet, repeat, say } from './lib/puppet.mjs';
 
 // At least 10 s, on any machine.
 const stepMs = 80, tokens = 125;
@@ -13,9 +13,15 @@ const messages = [{ role: 'user', content: repeat('on and ') }];
 const request = { model: 'puppet', messages, max_tokens: tokens };
 let server;
 
-before(async () => { server = await Puppet.start({ stepMs }); });
+before(async () => {
+  [server, reader] = await Promise.all([Puppet.start({ stepMs }), Puppet.start({ stepMs: 700, names: 'reader' })]);
+});
 
-after(() => server?.stop());
+after(() => Promise.all([server?.stop(), reader?.stop()]));
+
+// Its steps take 0.7 s, and this prompt ten of them.
+const prompt = { model: 'reader', messages: [{ role: 'user', content: `${'one and two '.repeat(7000)}${say('Read.')}` }] };
+let reader;
 
 const asked = [
   ['/v1/chat/completions', request, ({ usage }) => usage.completion_tokens],
@@ -49,5 +55,12 @@ describe('waiting', { concurrency: true }, () => {
     const answer = await server.post('/v1/chat/completions', { ...request, return_receipt: true });
     assert.ok(answer.headers.get('x-fathom-receipt'));
     assert.match(await answer.text(), /^\{/);
+  });
+
+  test('waiting: a stream says how much of its prompt is computed', async () => {
+    const text = await (await reader.post('/v1/chat/completions', { ...prompt, stream: true })).text();
+    const counts = [...text.matchAll(/^: prompt (\d+) of (\d+)$/gm)].map(([, ready, total]) => [Number(ready), Number(total)]);
+    assert.ok(counts.length > 1 && counts.every(([ready, total], i) => ready < total && ready >= (counts[i - 1]?.[0] ?? 1)), text);
+    assert.ok(text.lastIndexOf(': prompt') < text.indexOf('data: '), 'no progress comes behind the first token');
   });
 });

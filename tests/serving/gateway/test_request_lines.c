@@ -78,6 +78,29 @@ TEST(accounts_take_turns_by_their_work) {
     close_lines(test);
 }
 
+/* Its place in the queue, as a client is told, is the number of those that are served before it. */
+TEST(a_place_in_the_queue_counts_who_is_served_before) {
+    struct lines_test *test = open_lines();
+    for (uint32_t i = 0; i < 300; i++)
+        come(test, i % 7 ? i * i % ACCOUNTS : ACCOUNT_NONE, 1 + i * 31 % 90);
+    for (uint32_t i = 0; i < 300; i += 10)
+        leave(test, &test->requests[i]);
+    for (uint32_t place = 0; test->lines.count; place++) {
+        request_lines_begin(&test->lines);
+        uint32_t ahead = 0, before_turn = 0;
+        uint64_t turn = 0;
+        for (struct request *r; (r = request_lines_next(&test->lines)); ahead++) {
+            if (r->life.turn != turn) before_turn = ahead;
+            turn = r->life.turn;
+            uint32_t counted = request_lines_before(&test->lines, r, 200);
+            assert_true(counted <= ahead && counted >= (before_turn < 200 ? before_turn : 200));
+        }
+        request_lines_end(&test->lines);
+        serve(test);
+    }
+    close_lines(test);
+}
+
 /* There is room for the last request alone, of one who has many: what it asks for is rare. */
 TEST(who_passes_others_takes_no_time_along) {
     struct lines_test *test = open_lines();
