@@ -27,7 +27,8 @@ struct request_ahead {
 struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
                                          uint64_t work);
 
-/* The number of waiting requests with earlier turns than a waiting request, at most `most`. */
+/* The number of waiting requests with earlier turns than a waiting request, at most `most`. Not
+ * between a begin and an end. */
 uint32_t request_lines_before(const struct request_lines *lines, const struct request *request,
                               uint32_t most);
 

@@ -85,17 +85,18 @@ TEST(a_place_in_the_queue_counts_who_is_served_before) {
         come(test, i % 7 ? i * i % ACCOUNTS : ACCOUNT_NONE, 1 + i * 31 % 90);
     for (uint32_t i = 0; i < 300; i += 10)
         leave(test, &test->requests[i]);
-    for (uint32_t place = 0; test->lines.count; place++) {
+    while (test->lines.count) {
+        struct request *order[300], *r;
+        uint32_t count = 0, before = 0;
         request_lines_begin(&test->lines);
-        uint32_t ahead = 0, before_turn = 0;
-        uint64_t turn = 0;
-        for (struct request *r; (r = request_lines_next(&test->lines)); ahead++) {
-            if (r->life.turn != turn) before_turn = ahead;
-            turn = r->life.turn;
-            uint32_t counted = request_lines_before(&test->lines, r, 200);
-            assert_true(counted <= ahead && counted >= (before_turn < 200 ? before_turn : 200));
-        }
+        while ((r = request_lines_next(&test->lines)))
+            order[count++] = r;
         request_lines_end(&test->lines);
+        for (uint32_t i = 0; i < count; i++) {
+            if (i && order[i]->life.turn > order[i - 1]->life.turn) before = i;
+            uint32_t counted = request_lines_before(&test->lines, order[i], 200);
+            assert_true(counted <= i && counted >= (before < 200 ? before : 200));
+        }
         serve(test);
     }
     close_lines(test);
