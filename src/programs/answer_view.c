@@ -161,7 +161,7 @@ static void end_part(struct answer_view *view) {
 
 #define ERASE_LINE "\r\033[K"
 
-static void end_wait(struct answer_view *view) {
+static void answer_view_end_wait(struct answer_view *view) {
     if (!view->waits) return;
     fputs(ERASE_LINE, stderr);
     fflush(stderr);
@@ -178,7 +178,7 @@ void answer_view_wait(struct answer_view *view, const char *text) {
 void answer_view_push(struct answer_view *view, enum answer_part part, struct bytes text) {
     struct answer_lines *lines = part == ANSWER_TEXT ? &view->text : &view->thought;
     if (!text.count) return;
-    end_wait(view);
+    answer_view_end_wait(view);
     if (part != view->part) {
         end_part(view);
         if (view->part != ANSWER_NONE && view->text.out == view->thought.out)
@@ -193,7 +193,7 @@ void answer_view_push(struct answer_view *view, enum answer_part part, struct by
 
 bool answer_view_finish(struct answer_view *view) {
     enum answer_part part = view->part;
-    end_wait(view);
+    answer_view_end_wait(view);
     end_part(view);
     view->part = ANSWER_NONE;
     return part == ANSWER_TEXT || (part == ANSWER_THOUGHT && view->thought.out == stdout);

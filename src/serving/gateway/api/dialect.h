@@ -35,7 +35,7 @@ struct dialect {
     const char *call_prefix;    /* prefix of generated ids of calls */
     bool has_400_for_422;       /* the API uses 400 where others use 422 */
     bool streams_lines;         /* a stream is lines of JSON; else server-sent events */
-    /* What a stream sends while there is no event. In server-sent events it follows the line of a
+    /* The text that a stream sends while it has no event. In server-sent events it follows the line of a
      * comment that describes the wait. */
     struct bytes keep_alive;
     /* The most bytes of one event, or of the frame of a whole answer. Parts that are counted
