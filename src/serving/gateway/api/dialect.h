@@ -35,8 +35,8 @@ struct dialect {
     const char *call_prefix;    /* prefix of generated ids of calls */
     bool has_400_for_422;       /* the API uses 400 where others use 422 */
     bool streams_lines;         /* a stream is lines of JSON; else server-sent events */
-    /* The text that a stream sends while it has no event. In server-sent events it follows the line of a
-     * comment that describes the wait. */
+    /* The text that a stream sends while it has no event. In server-sent events it follows the
+     * line of a comment that describes the wait. */
     struct bytes keep_alive;
     /* The most bytes of one event, or of the frame of a whole answer. Parts that are counted
      * separately are excluded: text, names, ids and arguments of calls, tokens, receipts, and
