@@ -29,7 +29,7 @@ TEST(units_come_back_whatever_happens_to_their_hosts) {
     if (asked_for || count < 40) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 400 && sum.hosts_lost > 120 && sum.launches > 200);
     assert_true(sum.survived > 16 && sum.resumed > 200);
-    assert_true(sum.restarts > 16 && sum.ranks_given_up > 0);
+    assert_true(sum.restarts > 16);
     assert_true(sum.return_ends > 4 && sum.return_hangs > 0 && sum.return_cuts > 0);
     assert_true(sum.returned > 8 && sum.worked_again > 40);
     assert_true(sum.stuck[SUPERVISE_FROZEN] > 8 && sum.stuck[SUPERVISE_STUCK] > 4);
