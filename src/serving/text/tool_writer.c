@@ -3,14 +3,22 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/json_writer.h"
+#include "base/limits.h"
 #include "serving/text/tool_cursor.h"
+
+static const char *const definition_names[] = {"$defs", "definitions"};
 
 /* A form being built. After memory runs out, nothing more is added. */
 struct call_writer {
     struct arena *arena;
     const struct tool_wish *wish;
     bool failed;
-    bool narrows; /* definitions of the current tool are limited, too */
+    size_t pair_bytes; /* text of all pairs */
+    /* of the current tool */
+    bool narrows;                                                  /* limits definitions, too */
+    const struct tree *definitions[ARRAY_COUNT(definition_names)]; /* of pairs; NULL: none */
+    struct tree *required; /* of pairs: an object with the names of required properties */
 };
 
 static bool is_added(const struct tokenizer *tokenizer, const char *text) {
@@ -237,9 +245,7 @@ static bool tool_writer_is_held(const struct call_writer *writer, const struct t
 /* The part of a held tool's schema that is enforced. A strict tool's stays as it is. */
 static const struct tree *held_schema(struct call_writer *writer, const struct tree *tool,
                                       const struct tree *schema) {
-    if (tool_writer_is_strict(tool)) return schema;
-    writer->narrows = may_narrow(tool_writer_parameters_of(tool));
-    return only_listed(writer, schema);
+    return tool_writer_is_strict(tool) ? schema : only_listed(writer, schema);
 }
 
 /* A tool without parameters accepts no arguments. */
@@ -261,12 +267,9 @@ static bool writes_pairs(enum tool_format format) {
     return format == TOOL_FORMAT_DEEPSEEK_V32 || format == TOOL_FORMAT_GLM;
 }
 
-static bool is_required(const struct tree *parameters, struct bytes name) {
-    const struct tree *required = tree_member(parameters, "required");
-    struct bytes one;
-    for (size_t i = 0; i < tree_count(required); i++)
-        if (tree_get_string(tree_at(required, i), &one) && bytes_equal(one, name)) return true;
-    return false;
+static bool is_required(struct call_writer *writer, struct bytes name) {
+    const char *key = copy_name(writer, name);
+    return key && tree_member(writer->required, key);
 }
 
 bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
@@ -278,17 +281,23 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
                                              "default", "examples", NULL};
     const struct tree *parameters = tool_writer_parameters_of(tool), *value;
     const struct tree *properties = tree_member(parameters, "properties");
+    const struct tree *required = tree_member(parameters, "required");
     struct tree_cursor cursor = {0};
     struct bytes name;
-    size_t required = 0;
     if (!writes_pairs(format) || !parameters) return true;
     if (!has_only(parameters, of_objects)) return false;
     while (tree_next_member(properties, &cursor, &name, &value)) {
         if (!tool_cursor_is_name(name)) return false;
-        required += is_required(parameters, name);
         if (tool_format_is_string(value) && !has_only(value, of_strings)) return false;
     }
-    return required == tree_count(tree_member(parameters, "required"));
+    for (size_t i = 0; i < tree_count(required); i++) {
+        char key[TOOL_NAME_BYTES_MAX + 1] = "";
+        if (!tree_get_string(tree_at(required, i), &name) || !tool_cursor_is_name(name))
+            return false;
+        memcpy(key, name.data, name.count);
+        if (!tree_member(properties, key)) return false;
+    }
+    return true;
 }
 
 /* Adds any text without the end of a value, which is "</" and `third`. If that end contains a
@@ -318,15 +327,12 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
 
 /* Adds the values of a tool's parameters. References point to the adjacent definitions. */
 static void tool_writer_add_value(struct call_writer *writer, struct tree *list,
-                                  const struct tree *tool, const struct tree *schema) {
-    static const char *const names[] = {"$defs", "definitions"};
+                                  const struct tree *schema) {
     struct tree *whole = tree_make_object(writer->arena), *parts = tree_make_array(writer->arena);
-    const struct tree *parameters = tool_writer_parameters_of(tool);
-    bool refers = false, narrows = !tool_writer_is_strict(tool) && may_narrow(parameters);
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        const struct tree *definitions = tree_member(parameters, names[i]);
-        if (definitions && narrows) definitions = each_listed(writer, definitions);
-        if (definitions) tool_writer_set(writer, whole, names[i], definitions);
+    bool refers = false;
+    for (size_t i = 0; i < ARRAY_COUNT(definition_names); i++) {
+        const struct tree *definitions = writer->definitions[i];
+        if (definitions) tool_writer_set(writer, whole, definition_names[i], definitions);
         refers |= definitions != NULL;
     }
     add(writer, parts, schema);
@@ -355,7 +361,7 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
     if (string)
         add_string(writer, pair, held ? schema : NULL);
     else
-        tool_writer_add_value(writer, pair, tool,
+        tool_writer_add_value(writer, pair,
                               held ? held_schema(writer, tool, schema) : tree_make_bool(true));
     if (glm) {
         add_mark(writer, pair, "</arg_value>");
@@ -366,15 +372,37 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
     return new_form(writer, "sequence", pair);
 }
 
+/* Prepares what all pairs of a tool share, so that each pair costs only its own size. */
+static void open_pairs(struct call_writer *writer, const struct tree *parameters) {
+    const struct tree *required = tree_member(parameters, "required");
+    const struct tree *yes = tree_make_bool(true);
+    struct bytes name;
+    for (size_t i = 0; i < ARRAY_COUNT(definition_names); i++) {
+        const struct tree *definitions = tree_member(parameters, definition_names[i]);
+        if (definitions && writer->narrows) definitions = each_listed(writer, definitions);
+        writer->definitions[i] = definitions;
+    }
+    writer->required = tree_make_object(writer->arena);
+    for (size_t i = 0; i < tree_count(required); i++)
+        if (tree_get_string(tree_at(required, i), &name))
+            set_copied(writer, writer->required, name, yes);
+}
+
+/* Ends early once the form is too large for a constraint, so that its size and time are bounded. */
 static void tool_writer_add_pairs(struct call_writer *writer, struct tree *list,
                                   const struct tree *tool) {
     const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
     struct tree_cursor cursor = {0};
     struct bytes name;
-    while (tree_next_member(tree_member(parameters, "properties"), &cursor, &name, &schema)) {
+    open_pairs(writer, parameters);
+    while (writer->pair_bytes <= LIMIT_CONSTRAINT_BYTES &&
+           tree_next_member(tree_member(parameters, "properties"), &cursor, &name, &schema)) {
         if (!tool_cursor_is_name(name)) continue; /* not possible in a pair */
         const struct tree *pair = new_pair(writer, tool, name, schema);
-        if (tool_writer_is_held(writer, tool) && is_required(parameters, name))
+        struct json_writer counter = {0};
+        if (pair) tree_write(&counter, pair);
+        writer->pair_bytes += counter.count;
+        if (tool_writer_is_held(writer, tool) && is_required(writer, name))
             add(writer, list, pair);
         else
             add_repeated(writer, list, pair, 0, 1);
@@ -389,6 +417,9 @@ static const struct tree *named_call(struct call_writer *writer, const struct tr
     struct tree *parts = tree_make_array(writer->arena);
     struct bytes name = {"", 0};
     check(tree_get_string(tree_member(tree_member(tool, "function"), "name"), &name));
+    const struct tree *parameters = tool_writer_parameters_of(tool);
+    writer->narrows = parameters && tool_writer_is_held(writer, tool) &&
+                      !tool_writer_is_strict(tool) && may_narrow(parameters);
     add(writer, parts, new_text(writer, "text", name));
     tool_writer_add_all(writer, parts, between);
     if (writes_pairs(writer->wish->format))

@@ -567,6 +567,37 @@ TEST(definitions_of_a_pair_have_only_the_properties_that_they_list) {
                             "\"additionalProperties\":false}},\"allOf\":[{")));
 }
 
+/* The text of a form for one tool in pairs. */
+static size_t pairs_bytes(unsigned properties, unsigned definitions) {
+    static char tools[1 << 19];
+    size_t count = (size_t)snprintf(tools, sizeof tools,
+                                    "[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                                    "\"parameters\":{\"$defs\":{\"A\":{}");
+    for (unsigned i = 0; i < definitions; i++)
+        count += (size_t)snprintf(tools + count, sizeof tools - count,
+                                  ",\"d%u\":{\"properties\":{\"a\":{},\"b\":{}}}", i);
+    count += (size_t)snprintf(tools + count, sizeof tools - count, "},\"properties\":{\"a\":{}");
+    for (unsigned i = 0; i < properties; i++)
+        count += (size_t)snprintf(tools + count, sizeof tools - count,
+                                  ",\"p%u\":{\"type\":\"integer\"}", i);
+    count += (size_t)snprintf(tools + count, sizeof tools - count, "}}}}]");
+    assert_true(count < sizeof tools);
+    struct tool_wish wish = {.format = TOOL_FORMAT_GLM, .holds_all = true, .single = true};
+    struct json_writer writer = {0};
+    tree_write(&writer, write(test_arena((size_t)64 << 20), wish, tools));
+    return writer.count;
+}
+
+/* Each pair repeats the definitions. What is refused as too large is not written to its end. */
+TEST(a_form_of_pairs_ends_once_it_is_too_large) {
+    static const struct { unsigned properties, definitions; } cases[] = {{8000, 0}, {300, 500}};
+    assert_true(pairs_bytes(20, 20) < LIMIT_CONSTRAINT_BYTES);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        size_t bytes = pairs_bytes(cases[i].properties, cases[i].definitions);
+        assert_in_range(bytes, LIMIT_CONSTRAINT_BYTES + 1, 2 * LIMIT_CONSTRAINT_BYTES);
+    }
+}
+
 TEST(a_mark_in_free_text_is_an_added_token) {
     struct bytes mark;
     for (int f = 0; f < TOOL_FORMAT_COUNT; f++) {
