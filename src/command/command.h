@@ -75,8 +75,9 @@ int command_end(enum status status, const struct error *error);
 typedef void command_writer(struct json_writer *writer, const void *subject);
 enum status command_write(const char *option, const char *path, command_writer *write,
                           const void *subject, struct error *error) MUST_USE;
-/* Writes a text to a file that this user alone may read. An existing file stays, and the error
- * names the command that replaces it, `name` with "!". */
+/* Writes a text to a new file that this user alone may read. Unless `replaces`, an existing file
+ * stays, and the error names the command that replaces it, `name` with "!". A replaced file keeps
+ * its mode. */
 enum status command_write_private(const char *name, const char *path, bool replaces,
                                   command_writer *write, const void *subject,
                                   struct error *error) MUST_USE;
