@@ -10,7 +10,7 @@
 #include "records.h"
 #include "test_case.h"
 
-/* Whoever raises the version freezes this one here, in the place of 13. */
+/* A change that raises the version freezes this one here, in the place of 13. */
 _Static_assert(RECORD_VERSION == 14, "the version before is 13, which is frozen below");
 
 static const struct {

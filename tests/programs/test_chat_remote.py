@@ -51,6 +51,6 @@ def check_puppet():
 
 check_server()
 check_puppet()
-told = run("chat", "--url", "https://127.0.0.1", code=1)
-assert "TLS" in told and "caddy reverse-proxy" in told and "http://127.0.0.1:8000" in told, told
+refusal = run("chat", "--url", "https://127.0.0.1", code=1)
+assert "TLS" in refusal and "caddy reverse-proxy" in refusal and "http://127.0.0.1:8000" in refusal, refusal
 print("ok")

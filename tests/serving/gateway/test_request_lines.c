@@ -78,7 +78,8 @@ TEST(accounts_take_turns_by_their_work) {
     close_lines(test);
 }
 
-/* Its place in the queue, as a client is told, is the number of those that are served before it. */
+/* The place of a request in the queue, as its stream reports it, is the number of those that are
+ * served before it. */
 TEST(a_place_in_the_queue_counts_who_is_served_before) {
     struct lines_test *test = open_lines();
     for (uint32_t i = 0; i < 300; i++)
