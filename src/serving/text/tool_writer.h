@@ -39,6 +39,6 @@ bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer
                       struct bytes *out);
 
 /* Writes the form for the tools. Tools to be enforced must pass tool_writer_holds. The form shares
- * parts of `tools`. If its text has more than LIMIT_CONSTRAINT_BYTES, which callers refuse, pairs may
- * be missing. Returns NULL if the arena is too small. */
+ * parts of `tools`. If its text has more than LIMIT_CONSTRAINT_BYTES, which callers refuse, pairs
+ * may be missing. Returns NULL if the arena is too small. */
 const struct tree *tool_writer_form(struct arena *arena, const struct tool_wish *wish);
