@@ -77,7 +77,7 @@ def on_a_terminal():
     terminal = Terminal("--temperature", "0", *SAME)
     terminal.wait_for("> ")
     terminal.type("/help\n")
-    terminal.wait_for(r"Ctrl-D +leave")
+    terminal.wait_for(r"Ctrl-D +leave[^>]*> ")
     terminal.type("What is 2 + 3?\n")
     terminal.wait_for(r"\033\[2m[^\033]+\033\[0m")  # thinking is dimmed
     terminal.wait_for(r"2 \+ 3 = 5")
@@ -112,7 +112,7 @@ def a_long_wait_is_one_line():
         file.write("one and two and " * 400)
         file.flush()
         terminal.type("/file %s\n" % file.name)
-        terminal.wait_for("go with the next question")
+        terminal.wait_for("go with the next question[^>]*> ")
         terminal.type("Hi\n")
         shown = terminal.wait_for(ERASE + r"\033\[2m")
     lines = re.split(ERASE, shown)
