@@ -100,7 +100,8 @@ static void take_comment(void *context, struct bytes comment) {
     if (sscanf(text, " prompt %9u of %9u", &ready, &total) == 2 && ready < total) {
         chat_report_prompt(remote->sink, ready, total);
     } else if (sscanf(text, " waiting, %9u", &ahead) == 1) {
-        format_text(shown, sizeof shown, "In the server's queue: %u ahead", ahead);
+        format_text(shown, sizeof shown, "In the server's queue: %u%s ahead", ahead,
+                    strstr(text, " or more ") ? " or more" : "");
         remote->sink->wait(remote->sink->context, shown);
     }
 }

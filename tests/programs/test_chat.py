@@ -123,13 +123,14 @@ def a_long_wait_is_one_line():
 
 
 def a_server_s_wait_is_one_line():
-    Puppet.events = [b": waiting, 3 ahead\n\n", b": prompt 8192 of 31000\n\n", b": prompt 9 of 3\n\n",
-                     b": \033[31mred\n\n", event(content="Here."), b"data: [DONE]\n\n"]
+    Puppet.events = [b": waiting, 100 or more ahead\n\n", b": waiting, 3 ahead\n\n", b": prompt 8192 of 31000\n\n",
+                     b": prompt 9 of 3\n\n", b": \033[31mred\n\n", event(content="Here."), b"data: [DONE]\n\n"]
     url = Puppet.start()
     terminal = Terminal("--url", url)
     terminal.wait_for("> ")
     terminal.type("Hi\n")
-    terminal.wait_for(ERASE + "In the server's queue: 3 ahead" + ERASE + "Reading the prompt: 26 %" + ERASE + "Here")
+    terminal.wait_for(ERASE + "In the server's queue: 100 or more ahead" + ERASE + "In the server's queue: 3 ahead" +
+                      ERASE + "Reading the prompt: 26 %" + ERASE + "Here")
     terminal.type("\004")
     assert terminal.exit_code() == 0
     terminal = Terminal("--url", url, kind="dumb")
