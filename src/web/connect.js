@@ -5,6 +5,11 @@ import { create } from './answer.js';
 import { byId, copyBy, element } from './dom.js';
 
 const dialog = byId('connect');
+const examples = /http:\/\/127\.0\.0\.1:8000|sk-fathom|tiny-r1|`max_model_len`/g;
+
+// A shell, JSON, TOML and YAML read such a text as it stands, with and without quotes.
+const isPlain = (text) => /^\w[\w.:/@%+=,-]*$/.test(text ?? '');
+
 let guide = null;
 
 // What stands behind each "###", and whether a test runs it.
@@ -31,19 +36,26 @@ function boxOf({ name, body, tested }, open) {
 async function show({ model, key, tokensMax }) {
   const url = new URL('.', location.href).href.replace(/\/$/, '');
   byId('connect-url').textContent = `${url}/v1`;
-  byId('connect-key').textContent = key ? 'The lines have the key that this page keeps.'
+  const own = { 'http://127.0.0.1:8000': url, ...(isPlain(key) && { 'sk-fathom': key }), ...(isPlain(model) && { 'tiny-r1': model }),
+    ...(tokensMax && { '`max_model_len`': `\`max_model_len\`, here ${tokensMax}` }) };
+  const left = [['sk-fathom', key], ['tiny-r1', model]].filter(([name, text]) => text && !own[name]).map(([name]) => name);
+  byId('connect-key').textContent = left.length ? `Replace ${left.join(' and ')} in the lines yourself: yours has characters that need quotes.`
+    : key ? 'The lines have the key that this page keeps.'
     : model ? 'This server takes any key.' : 'This server asks for a key: put yours in place of sk-fathom.';
   byId('connect-small').hidden = !tokensMax || tokensMax >= 16384;
   byId('connect-small').textContent = `${model} reads ${tokensMax} tokens: too few for an agent, whose instructions alone may take more.`;
   const box = byId('connect-lines');
   try {
-    guide ??= await (await fetch('clients.md')).text();
+    if (!guide) {
+      const response = await fetch('clients.md');
+      if (!response.ok) throw new Error(`status ${response.status}`);
+      guide = await response.text();
+    }
   } catch {
     box.replaceChildren(element('p', '', 'The server is not reachable.'));
     return;
   }
-  const ours = guide.replaceAll('http://127.0.0.1:8000', url).replaceAll('sk-fathom', key || 'sk-fathom')
-    .replaceAll('tiny-r1', model ?? 'tiny-r1').replaceAll('`max_model_len`', tokensMax ? `\`max_model_len\`, here ${tokensMax}` : '`max_model_len`');
+  const ours = guide.replace(examples, (found) => own[found] ?? found);
   const prompt = create(byId('connect-prompt'));
   byId('connect-prompt').replaceChildren();
   prompt.append(/^`\$PROMPT`[^]*?(?=\n\n)/m.exec(ours)?.[0] ?? '');

@@ -119,6 +119,28 @@ test('they are copied without TLS, too', async () => {
   assert.equal(await tab.page.evaluate(() => globalThis.secure.readText()), `${proxy.url}/v1`);
 });
 
+test('a name that needs quotes is left to the reader, and a key is not changed', async () => {
+  const other = new Tab();
+  let away = true;
+  other.page = await browser.newPage();
+  other.page.setDefaultTimeout(patience);
+  await other.page.addInitScript(() => sessionStorage.setItem('fathom-api-key', 'sk-tiny-r1'));
+  await other.page.route('**/v1/models', (route) => route.fulfill({ json: { data: [{ id: "it's ours" }] } }));
+  await other.page.route('**/clients.md', (route) => (away ? route.fulfill({ status: 502, body: 'Bad gateway' }) : route.continue()));
+  await other.page.goto(`${server.url}/`);
+  await other.ready();
+  await other.button('Use it from your tools').click();
+  await other.page.getByText('The server is not reachable.').waitFor();
+  away = false;
+  await other.button('Close the tools').click();
+  await other.button('Use it from your tools').click();
+  await other.page.locator('#connect pre').first().waitFor();
+  const [line] = await other.page.locator('#connect pre').allTextContents();
+  assert.ok(line.includes("Bearer sk-tiny-r1'") && line.includes('"model": "tiny-r1"'), line);
+  await other.page.getByText('Replace tiny-r1 in the lines yourself').waitFor();
+  await other.page.close();
+});
+
 test('the guide for Open WebUI has the same line', async () => {
   const [line] = await lines('Open WebUI');
   const plain = line.replace(proxy.url, 'http://127.0.0.1:8000').replace(key, 'none');
