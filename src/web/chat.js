@@ -111,17 +111,19 @@ const currentPath = () => pathTo(shown.turns, shown.leaf);
 
 const page = {
   following,
-  isRunning: () => Boolean(shown.run),
   choose(turn) {
+    const { title } = document.activeElement;
     shown.leaf = newestLeaf(shown.turns, turn.id);
     saveRecord(shown, { leaf: shown.leaf });
     show();
-    viewOf(turn).root.querySelector('.branches button:not(:disabled)')?.focus();
+    const arrows = [...viewOf(turn).root.querySelectorAll('.branches button:enabled')];
+    (arrows.find((one) => one.title === title) ?? arrows[0])?.focus();
   },
-  askAgain(turn, text) { ask(text, turn.parent); },
+  // These two return false if nothing is asked: what was written has to stay.
+  askAgain: (turn, text) => ask(text, turn.parent),
   isLast: (turn) => shown.leaf === turn.id,
   giveResults(parent, results) {
-    ask(results.map(({ name, text }) => `${name}: ${text}`).join('\n'), parent, { role: 'tool', results });
+    return ask(results.map(({ name, text }) => `${name}: ${text}`).join('\n'), parent, { role: 'tool', results });
   },
   regenerate,
   goOn(turn) { if (!shown.run) write(shown, turn, modeAfter(turn)); },
@@ -261,19 +263,21 @@ function regenerate(turn) {
   write(shown, turn, 'new');
 }
 
+// Returns whether it is asked.
 function ask(text, parent = shown.leaf, fields = { role: 'user' }) {
-  if (shown.run || !text.trim()) return;
+  if (shown.run || !text.trim()) return false;
   if (elsewhere.has(parent)) {
     notice('elsewhere', 'Another tab still writes this answer. Ask when it has ended.');
-    return;
+    return false;
   }
   try { settings.requestParams(); } catch (error) {
     notice('settings', error.message, { alert: true });
-    return;
+    return false;
   }
   closeNotice('settings');
   const question = addTurn(shown, { ...fields, parent, text }, text);
   answer(shown, question);
+  return true;
 }
 
 // ---- conversations ----
@@ -323,6 +327,8 @@ function newChat() {
   composer.focus();
 }
 
+const isWriting = () => composer.text().trim() || [...log.querySelectorAll('textarea')].some(({ value }) => value.trim());
+
 // Another tab has changed something: its turns are taken over, and ours stay. The page follows it to a new leaf, unless
 // its reader writes something here.
 async function takeOver({ ids }) {
@@ -344,7 +350,7 @@ async function takeOver({ ids }) {
     else chat.turns.set(id, turn);
   }
   chat.record = found.record;
-  if (!chat.run && !composer.text().trim()) chat.leaf = newestLeaf(chat.turns, chat.leaf);
+  if (!chat.run && !isWriting()) chat.leaf = newestLeaf(chat.turns, chat.leaf);
   show();
 }
 

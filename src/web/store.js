@@ -2,8 +2,8 @@
 // Conversations in the browser's IndexedDB: a record for each conversation, and one for each turn, so that two tabs
 // never overwrite each other's turns. A change is a patch of one record's fields, merged in a transaction. Patches
 // that the browser refuses (storage full) stay in `pending`, are read as if they were stored, and are tried again
-// with the next change. A page that is left while it writes keeps its patches in localStorage for the next one, as the
-// browser ends its transactions. Dispatches `changed` (another tab has written), `trouble` and `well`.
+// with the next change. As the browser ends the transactions of a page that is left, the page keeps its patches in
+// localStorage for another one, which stores them. Dispatches `changed` (another tab has written), `trouble` and `well`.
 import { remember, remembered, scoped } from './dom.js';
 
 const kinds = ['conversations', 'turns'];
@@ -49,6 +49,12 @@ export class Store extends EventTarget {
     }
     this.restore();
     window.addEventListener('pagehide', () => this.leave());
+    window.addEventListener('pageshow', ({ persisted }) => { if (persisted) this.restore(); });
+    // At once: a later visit would undo what this tab changes meanwhile.
+    window.addEventListener('storage', ({ key, newValue }) => {
+      const ids = newValue && key === scoped('unsaved') ? this.restore() : [];
+      if (ids.length) this.dispatchEvent(new CustomEvent('changed', { detail: { ids } }));
+    });
     if (!globalThis.BroadcastChannel) return;
     this.channel = new BroadcastChannel(scoped('conversations'));
     this.channel.onmessage = ({ data }) => this.dispatchEvent(new CustomEvent(data.kind, { detail: data }));
@@ -60,11 +66,13 @@ export class Store extends EventTarget {
       remember('unsaved', JSON.stringify([...JSON.parse(remembered('unsaved', '[]')), ...patches]));
   }
 
-  // Takes over what pages wrote when they were left.
+  // Takes over what pages wrote when they were left, and returns its ids.
   restore() {
-    const left = remembered('unsaved', '[]');
+    if (!this.database) return [];
+    const left = JSON.parse(remembered('unsaved', '[]'));
     remember('unsaved', null);
-    for (const [kind, id, fields] of JSON.parse(left)) this.patch(kind, id, fields);
+    for (const [kind, id, fields] of left) this.patch(kind, id, fields);
+    return left.map(([, id]) => id);
   }
 
   // Tells the other tabs.

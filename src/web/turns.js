@@ -61,10 +61,7 @@ export class QuestionView {
       this.actions.lastChild.focus();
     };
     const submit = () => {
-      if (!box.value.trim() || this.page.isRunning()) return;
-      const text = box.value;
-      close();
-      this.page.askAgain(this.turn, text);
+      if (this.page.askAgain(this.turn, box.value)) close();
     };
     box.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') close();
@@ -140,11 +137,10 @@ export class ResultsView {
     const close = () => {
       form.replaceWith(this.text);
       this.actions.hidden = false;
+      this.actions.lastChild.focus();
     };
     const form = resultsForm(calls, turn.results.map(({ text }) => text), (results) => {
-      if (page.isRunning()) return;
-      close();
-      page.giveResults(turn.parent, results);
+      if (page.giveResults(turn.parent, results)) close();
     });
     form.append(button('Cancel', close));
     form.addEventListener('keydown', (event) => {
@@ -222,7 +218,7 @@ export class AnswerView {
   }
 
   showCalls() {
-    this.calls.replaceChildren(...this.turn.calls.filter(Boolean).map((call) => {
+    refill(this.calls, ...this.turn.calls.filter(Boolean).map((call) => {
       let text = call.function.arguments;
       try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not whole yet, or not JSON */ }
       return callBox(`calls ${call.function.name}`, text);

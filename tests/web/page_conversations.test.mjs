@@ -59,7 +59,7 @@ async function saved(button) {
 }
 
 // The texts of the stored answers.
-const stored = () => tab.page.evaluate(() => new Promise((resolve) => {
+const stored = (from = tab) => from.page.evaluate(() => new Promise((resolve) => {
   indexedDB.open('fathom-conversations').onsuccess = ({ target: { result } }) => {
     result.transaction('turns').objectStore('turns').getAll().onsuccess = (event) => {
       result.close();
@@ -150,6 +150,50 @@ test('an edited question and a regenerated answer keep the former branches', asy
   assert.deepEqual(await texts(tab.questions()), [say('first'), 'after the second']);
   await reload(); // the branch that was shown
   assert.deepEqual(await texts(tab.questions()), [say('first'), 'after the second']);
+});
+
+test('an arrow keeps the focus as long as it leads on', async () => {
+  await tab.ask(say('one'));
+  await tab.finished(0);
+  for (const count of ['2/2', '3/3']) {
+    await tab.answers().nth(0).getByRole('button', { name: 'Regenerate' }).click();
+    await tab.answers().getByText(count).waitFor();
+    await tab.finished(0);
+  }
+  await tab.button('Former branch').focus();
+  for (const [count, focus] of [['2/3', 'Former branch'], ['1/3', 'Next branch']]) {
+    await tab.page.keyboard.press('Enter');
+    await tab.answers().getByText(count).waitFor();
+    assert.equal(await focused(), focus);
+  }
+});
+
+test('what is written stays if it cannot be asked', async () => {
+  await tab.ask(say('one'));
+  await tab.finished(0);
+  await tab.page.locator('.mine').getByRole('button', { name: 'Edit' }).click();
+  await tab.page.getByLabel('Edit your question').fill(say('edited'));
+  await tab.set('#schema', '{');
+  await tab.page.locator('.edit .primary').click();
+  await tab.page.getByText('The schema in the settings is not JSON').waitFor();
+  assert.equal(await tab.page.getByLabel('Edit your question').inputValue(), say('edited'));
+  await tab.set('#schema', '');
+  await tab.page.locator('.edit .primary').click();
+  await tab.answers().getByText('edited').waitFor();
+});
+
+test('a half typed result stays while another tab goes on', async () => {
+  await tab.set('#tools', JSON.stringify(weather));
+  await tab.ask(say(deepseek.calls([['weather', { place: 'Bonn' }]])));
+  await tab.page.getByLabel('Result of weather').fill('half');
+  const other = await Tab.in(tab.page.context(), server.url);
+  await other.items().nth(0).click();
+  await other.page.getByLabel('Result of weather').fill(say('Sun.'));
+  await other.button('Send the result').click();
+  await other.finished(1);
+  await other.answers().nth(0).getByRole('button', { name: 'Regenerate' }).click();
+  await tab.page.getByText('1/2').waitFor(); // all of it has arrived
+  assert.equal(await tab.page.getByLabel('Result of weather').inputValue(), 'half');
 });
 
 test('JSON takes everything to another browser, once', async () => {
@@ -345,7 +389,7 @@ test('the focus and a half typed title stay while the list is drawn again', asyn
   assert.equal(await focused(), 'B by keys');
   await other.finished(0);
   await other.items().nth(3).click();
-  await other.finished(0);
+  await until(() => texts(other.questions()), [say('a')]);
   await other.ask(say('once more'));
   await until(() => texts(tab.items()), [say('a'), say('d'), say('c'), 'B by keys']); // it has moved
   assert.equal(await focused(), 'B by keys');
@@ -398,6 +442,27 @@ test('an answer is seen in another tab while it comes', async () => {
   await tab.button('Stop the answer').click();
   for (const { page } of [tab, other]) await page.getByText('stopped').waitFor();
   assert.equal(await other.answer().textContent(), await tab.answer().textContent());
+});
+
+test('what a tab leaves is stored by another one at once, not later over what that has written', async () => {
+  const other = await Tab.in(tab.page.context(), server.url);
+  await tab.ask(repeat('on and '));
+  await tab.answer().getByText('on and').waitFor();
+  await other.items().nth(0).click();
+  await other.page.locator('article.busy').waitFor();
+  await tab.page.goto('about:blank');
+  await other.page.getByText('This answer was not finished').waitFor();
+  await until(() => other.page.evaluate(() => localStorage.getItem('fathom-unsaved')), null);
+  const before = await other.answer().textContent();
+  await other.button('Continue').click();
+  await other.page.waitForFunction((length) => document.querySelector('#log .answer').textContent.length > length, before.length);
+  await other.button('Stop the answer').click();
+  await other.page.getByText('stopped').waitFor();
+  const text = await other.answer().textContent();
+  await until(async () => (await stored(other))[0].trim(), text.trim());
+  await reload(other);
+  await other.page.getByText('stopped').waitFor();
+  assert.equal(await other.answer().textContent(), text);
 });
 
 test('an answer goes on while another conversation is open', async () => {
