@@ -124,6 +124,7 @@ test('the keyboard is enough', async () => {
   await page.keyboard.press('ArrowUp');
   assert.equal(await page.$eval('#question', (box) => box.value), say('by keys'));
   await fill('#question', '');
+  await page.waitForSelector('#conversations .open');
   await page.focus('#search');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Tab');

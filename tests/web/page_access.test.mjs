@@ -7,7 +7,7 @@ import { after, afterEach, before, test } from 'node:test';
 import axe from 'axe-core';
 import { answerWith } from './lib/page.mjs';
 import { deepseek } from './lib/families.mjs';
-import { Puppet, fail, say, weather } from './lib/puppet.mjs';
+import { Puppet, fail, repeat, say, weather } from './lib/puppet.mjs';
 import { Tab, launch } from './lib/tab.mjs';
 
 const key = 'sk-of-a-test', phone = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true };
@@ -58,7 +58,7 @@ test('a long answer, with tables, formulas and code', async () => {
 
 test('an answer that comes, and one that was stopped', async () => {
   await open();
-  await tab.ask(say('word '.repeat(2000)));
+  await tab.ask(repeat('word '));
   await tab.answer().getByText('word').waitFor();
   await check('busy');
   await tab.button('Stop the answer').click();
@@ -161,7 +161,7 @@ test('an error: an answer without a text', async () => {
   await check('silent');
 });
 
-test('lines above the message: a full storage, a deletion, files that are refused', async () => {
+test('lines above the message: a full storage, files that are refused', async () => {
   await open({}, () => {
     const put = IDBObjectStore.prototype.put;
     IDBObjectStore.prototype.put = function (...values) {

@@ -195,6 +195,7 @@ test('the keyboard is enough', async () => {
   await page.keyboard.press('ArrowUp');
   assert.equal(await tab.box().inputValue(), 'What is 2 + 3?');
   await tab.box().fill('');
+  await tab.items().first().waitFor();
   await page.getByLabel('Search conversations').focus();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Tab');
