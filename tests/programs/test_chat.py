@@ -17,6 +17,7 @@ from chat_server import Puppet, event
 fathom = sys.argv[1]
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()  # for the history of questions
 PATIENCE = 600
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 SAME = ("--cpu-mask", "avx512")  # the same answers on every machine with AVX2
 
 
@@ -38,6 +39,8 @@ class Terminal:
         if self.child == 0:
             os.environ["TERM"] = kind
             os.environ.pop("NO_COLOR", None)
+            for number in ENDING:  # a program in the background of a shell ignores some, and so do its children
+                signal.signal(number, signal.SIG_DFL)
             os.execv(fathom, [fathom, "chat", *options])
         self.received = self.last = ""
 
@@ -154,7 +157,7 @@ def ctrl_c_at_a_prompt_is_never_lost():
 
 def a_signal_that_ends_it_leaves_the_terminal_as_it_was():
     """While a line is edited the terminal is raw, and marks what is pasted."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in ENDING:
         terminal = Terminal()
         terminal.wait_for("> ")
         terminal.type("What is")
