@@ -2,10 +2,13 @@
 // Protects the chat page in Firefox, driven over WebDriver BiDi: what one does with it every day works there, too.
 // tests/web has the page's own tests, in Chromium.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import puppeteer from 'puppeteer-core';
-import { Puppet, repeat, say } from '../web/lib/puppet.mjs';
+import { deepseek } from '../web/lib/families.mjs';
+import { Puppet, fail, repeat, say, weather } from '../web/lib/puppet.mjs';
 import { patience } from '../web/lib/server.mjs';
 
 const executablePath = process.env.FATHOM_FIREFOX ?? ['/usr/bin/firefox-esr', '/usr/bin/firefox'].find(existsSync);
@@ -158,4 +161,73 @@ test('the lines for tools open one at a time', async () => {
   await page.locator('#connect summary ::-p-text(Codex)').click();
   await page.waitForFunction(() => [...document.querySelectorAll('#connect details[open] > summary')].map((one) => one.firstChild.textContent).join() === 'Codex');
   assert.equal((await texts('#connect-url'))[0], `${server.url}/v1`);
+});
+
+const labelled = (name) => page.locator(`[aria-label="${name}"]`);
+const within = (width) => page.evaluate((most) => document.documentElement.scrollWidth <= most, width);
+
+test('conversations are searched, deleted, brought back, and come in from a file', async () => {
+  await ask(say('apples'));
+  await click('#new-chat');
+  await ask(say('pears'));
+  await page.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 2);
+  await page.focus('#search');
+  await page.keyboard.type('apples');
+  await page.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 1);
+  for (let i = 0; i < 6; i++) await page.keyboard.press('Backspace');
+  await page.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 2);
+  await page.$eval('#conversations [aria-label^="Delete"]', (one) => one.click()); // shown while the mouse is over it
+  await page.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 1);
+  await page.locator('#notices ::-p-text(Undo)').click();
+  await page.waitForFunction(() => document.querySelectorAll('#conversations .open').length === 2);
+  const file = await page.$('#import-file');
+  const folder = mkdtempSync(join(tmpdir(), 'fathom-firefox-'));
+  try {
+    writeFileSync(join(folder, 'talk.md'), '# Plums\n\n<!-- turn: question -->\n## Question\n\nplums?\n\n<!-- turn: answer -->\n## Answer\n\nplums.\n');
+    await file.uploadFile(join(folder, 'talk.md'));
+    await textOf('#conversations .open', 'Plums');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('an edited question and another answer are branches', async () => {
+  await ask(say('one'));
+  await page.locator('#log .mine ::-p-text(Edit)').click();
+  await labelled('Edit your question').fill(say('two'));
+  await page.locator('#log .edit .primary').click();
+  await textOf('#log .answer', 'two');
+  await textOf('#log .mine', '2/2');
+  await page.locator('#log .mine ::-p-text(‹)').click();
+  await textOf('#log .answer', 'one');
+});
+
+test('the result of a call is entered, and the answer goes on', async () => {
+  await click('#settings-button');
+  await fill('#tools', JSON.stringify(weather));
+  await click('#settings-close');
+  await fill('#question', say(deepseek.calls([['weather', { place: 'Bonn' }]])));
+  await click('#send');
+  await page.locator('#log form textarea').fill(say('Sun.'));
+  await page.locator('::-p-text(Send the result)').click();
+  await textOf('#log .answer', 'Sun.');
+});
+
+test('an engine that fails in mid-answer is shown as that, and the next answer comes', async () => {
+  await fill('#question', fail('so far '));
+  await click('#send');
+  await textOf('#log .failure', 'The engine could not finish this answer');
+  assert.equal((await texts('#log .answer'))[0].trim(), 'so far');
+  await fill('#question', say('well'));
+  await click('#send');
+  await textOf('#log .answer', 'well');
+});
+
+test('a phone has room for everything', async () => {
+  await page.setViewport({ width: 320, height: 640 });
+  await ask(say(sample));
+  assert.ok(await within(320));
+  await click('#list-button');
+  await page.waitForSelector('#conversations .open');
+  assert.ok(await within(320));
 });
