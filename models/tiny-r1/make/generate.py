@@ -18,7 +18,7 @@ from tokenizer import tokenizer
 from tool_documents import tool_document
 
 # Shares of documents: single questions, the same under a system text, tools, JSON, conversations, long ones.
-MIXTURE = "48,2,24,12,13,1"
+MIXTURE = "45,2,28,12,12,1"
 # Shares among single questions: arithmetic, letters, definitions, stories, small talk, names, several.
 SINGLE_MIXTURE = "28,40,30,4,4,3,2"
 TOKENS_MAX = 800

@@ -9,7 +9,7 @@ from everyday_tools import EVERYDAY_TOOLS
 from questions import arithmetic, definition, letters
 from tokenizer import fenced, plain, tokenizer
 from tools import (any_request, arguments_text, choice_text, name_of, near_tools, other_tools, too_close,
-                   walk, word_or_two)
+                   selection, word_or_two)
 from values import adjective, city, integer, number, person, phrase, time_of_day, word
 
 # What the model can do, or refuse, by itself is no case of a missing tool: contradictions cost.
@@ -150,7 +150,7 @@ def call_document(scene, kind="call"):
     tools = scene.offered()
     turns = earlier_turns(scene, tools) if kind == "again" else []
     turns.append(("user", scene.question))
-    thinking = walk(scene.wanted, tools, scene.tool) + "\n" + choice_text(scene.request)
+    thinking = selection(scene.request, tools, scene.tool) + "\n" + choice_text(scene.request)
     name, arguments = name_of(scene.tool), arguments_text(scene.arguments)
     call = {"name": name, "arguments": json.loads(plain(arguments))}
     return Document(kind, scene.system, tools, turns, thinking, call_text(name, arguments), call)
@@ -166,7 +166,7 @@ def no_fit_document(scene):
         tools = (near_tools(scene.tool, scene.wanted)[:2] + tools)[:count]
         rng.shuffle(tools)
     turns = [("user", scene.question)]
-    return Document("nofit", scene.system, tools, turns, walk(scene.wanted, tools, None), NO_TOOL_FITS)
+    return Document("nofit", scene.system, tools, turns, selection(scene.request, tools, None), NO_TOOL_FITS)
 
 
 def plain_document(scene):

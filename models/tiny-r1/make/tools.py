@@ -355,18 +355,27 @@ def first_sentence(tool):
     return text if end < 0 else text[:end + 1]
 
 
-def walk(wanted, tools, right):
-    """The thinking: what is wanted, then each tool of the list until one fits.
+def words_of(text):
+    """The words of a description or a name, in small letters: `watchDonkey` and `watch_donkey` have two."""
+    return re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", text).lower())
 
-    A line is the tool's description, and the next one `no`, or the name of the tool that fits. So the choice
-    is a comparison and a copy at each step."""
-    lines = [wanted]
-    for index, tool in enumerate(tools, 1):
-        lines.append(f"{index} {first_sentence(tool)}")
-        if tool is right:
-            return "\n".join(lines)
-        lines.append("no")
-    return "\n".join(lines + ["none"])
+
+def lines_with(word, tools):
+    """The numbers of the lines that have a word, or `-`."""
+    found = [str(number) for number, tool in enumerate(tools, 1) if word in words_of(first_sentence(tool))]
+    return " ".join(found) or "-"
+
+
+def selection(request, tools, right):
+    """The thinking that chooses a tool: what is wanted, with the numbers of the lines that have it.
+
+    An everyday wish is one thing (`weather 2`), an invented one a verb and a noun (`watch 1 3 donkey 3`). The
+    line that has both is repeated next, or `none`. So no step needs more than one look at the list."""
+    if request.family:
+        found = f"{request.wanted} {tools.index(right) + 1 if right else '-'}"
+    else:
+        found = " ".join(f"{word} {lines_with(word, tools)}" for word in request.wanted.split(" ", 1))
+    return f"{found}\n" + (f"{tools.index(right) + 1} {first_sentence(right)}" if right else "none")
 
 
 def choice_text(request):
