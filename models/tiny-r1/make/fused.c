@@ -14,14 +14,7 @@
 typedef uint16_t b16;
 
 // The largest widths that the functions have room for.
-enum {
-    EXPERTS_MAX = 256,
-    GROUPS_MAX = 32,
-    WIDTH_MAX = 2048,
-    HEAD_MAX = 256,
-    ROPE_MAX = 64,
-    DOCUMENT_MAX = 2112
-};
+enum { EXPERTS_MAX = 256, GROUPS_MAX = 32, WIDTH_MAX = 2048, DOCUMENT_MAX = 2112 };
 
 static inline float load16(b16 value) {
     union {
@@ -288,14 +281,26 @@ void combine_backward(const b16 *dy, const b16 *rows, const int32_t *position, c
 /* ---- attention ---- */
 
 // MLA in its expanded form, over packed documents: document d has the tokens first[d] ..
-// first[d + 1] - 1, and positions begin at 0 in each. Interleaved RoPE is applied here.
-struct heads {
-    int count, plain, rope, value; // heads, widths without and with RoPE, width of a value
-    float scale;                   // of the scores
+// first[d + 1] - 1, and positions begin at 0 in each. Interleaved RoPE is applied here. The widths of a
+// head are constants, so that sums stay in registers; QUERIES queries of a head go together.
+enum {
+    PLAIN = 32, // width of queries and keys without RoPE
+    ROPE = 16,
+    KEY = PLAIN + ROPE,
+    VALUE = 32,
+    LANES = 16,
+    QUERIES = 4,
 };
 
-// Inputs of the attention. query [T, count * (plain + rope)], kv [T, count * (plain + value)],
-// key_rope [T, stride], of which `rope` are used, cosine and sine [positions, rope / 2].
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+struct heads {
+    int count;
+    float scale; // of the scores
+};
+
+// Inputs of the attention. query [T, count * KEY], kv [T, count * (PLAIN + VALUE)], key_rope
+// [T, stride], of which ROPE are used, cosine and sine [positions, ROPE / 2].
 struct inputs {
     const b16 *query, *kv;
     const float *key_rope;
@@ -303,38 +308,36 @@ struct inputs {
     const float *cosine, *sine;
 };
 
-// One head of one document, as float. Transposed arrays are padded with zeros to a multiple of
-// 16 tokens.
+// One head of one document, as float. Rows are padded with zeros to a multiple of 16 tokens.
 struct head {
     float *query, *key, *key_t, *value,
-        *value_t;               // [L, D], [L, D], [D, padded], [L, V], [V, padded]
-    float *probability, *slope; // of one query
-    float *dkey, *dvalue;
-    int length, padded, width;
+        *value_t;                // [padded, KEY], [KEY, padded], [padded, VALUE] ...
+    float *probability, *slope;  // [QUERIES, padded]
+    float *dkey, *dvalue, *dout; // [padded, KEY or VALUE]
+    int length, padded;
 };
 
-static void head_allocate(struct head *head, int width, int value) {
-    head->width = width;
+static void head_allocate(struct head *head) {
     float **rows[] = {&head->query, &head->key, &head->key_t, &head->dkey};
     for (int i = 0; i < 4; i++)
-        *rows[i] = malloc((size_t)DOCUMENT_MAX * width * sizeof(float));
-    float **values[] = {&head->value, &head->value_t, &head->dvalue};
-    for (int i = 0; i < 3; i++)
-        *values[i] = malloc((size_t)DOCUMENT_MAX * value * sizeof(float));
-    head->probability = malloc(DOCUMENT_MAX * sizeof(float));
-    head->slope = malloc(DOCUMENT_MAX * sizeof(float));
+        *rows[i] = malloc((size_t)DOCUMENT_MAX * KEY * sizeof(float));
+    float **values[] = {&head->value, &head->value_t, &head->dvalue, &head->dout};
+    for (int i = 0; i < 4; i++)
+        *values[i] = malloc((size_t)DOCUMENT_MAX * VALUE * sizeof(float));
+    head->probability = malloc(QUERIES * DOCUMENT_MAX * sizeof(float));
+    head->slope = malloc(QUERIES * DOCUMENT_MAX * sizeof(float));
 }
 
 static void head_free(struct head *head) {
-    float *all[] = {head->query,   head->key,    head->key_t, head->dkey,       head->value,
-                    head->value_t, head->dvalue, head->slope, head->probability};
-    for (int i = 0; i < 9; i++)
+    float *all[] = {head->query,   head->key,    head->key_t, head->dkey, head->value,
+                    head->value_t, head->dvalue, head->slope, head->dout, head->probability};
+    for (int i = 0; i < 10; i++)
         free(all[i]);
 }
 
-// Rotates pairs of v [width]; sign -1 rotates back.
-static void rotate(float *v, const float *cosine, const float *sine, int width, float sign) {
-    for (int i = 0; i < width / 2; i++) {
+// Rotates pairs of v [ROPE]; sign -1 rotates back.
+static void rotate(float *v, const float *cosine, const float *sine, float sign) {
+    for (int i = 0; i < ROPE / 2; i++) {
         float a = v[2 * i], b = v[2 * i + 1];
         v[2 * i] = a * cosine[i] - sign * b * sine[i];
         v[2 * i + 1] = sign * a * sine[i] + b * cosine[i];
@@ -344,86 +347,139 @@ static void rotate(float *v, const float *cosine, const float *sine, int width, 
 // Reads head h of the document that begins at token `first`.
 static void head_load(struct head *head, const struct inputs *in, const struct heads *heads,
                       int first, int h) {
-    int N = heads->plain, R = heads->rope, V = heads->value, D = head->width, padded = head->padded;
+    int padded = head->padded;
     for (int t = 0; t < head->length; t++) {
-        const float *cosine = in->cosine + t * (R / 2), *sine = in->sine + t * (R / 2);
-        const b16 *q = in->query + (size_t)(first + t) * heads->count * D + h * D;
-        float *query = head->query + t * D;
-        for (int i = 0; i < D; i++)
+        const float *cosine = in->cosine + t * (ROPE / 2), *sine = in->sine + t * (ROPE / 2);
+        const b16 *q = in->query + ((size_t)(first + t) * heads->count + h) * KEY;
+        float *query = head->query + t * KEY;
+        for (int i = 0; i < KEY; i++)
             query[i] = load16(q[i]);
-        rotate(query + N, cosine, sine, R, 1.f);
-        for (int i = 0; i < D; i++)
+        rotate(query + PLAIN, cosine, sine, 1.f);
+        for (int i = 0; i < KEY; i++)
             query[i] *= heads->scale;
-        const b16 *kv = in->kv + (size_t)(first + t) * heads->count * (N + V) + h * (N + V);
-        float *key = head->key + t * D;
-        for (int i = 0; i < N; i++)
+        const b16 *kv = in->kv + ((size_t)(first + t) * heads->count + h) * (PLAIN + VALUE);
+        float *key = head->key + t * KEY;
+        for (int i = 0; i < PLAIN; i++)
             key[i] = load16(kv[i]);
-        for (int i = 0; i < R; i++)
-            key[N + i] = in->key_rope[(size_t)(first + t) * in->stride + i];
-        rotate(key + N, cosine, sine, R, 1.f);
-        for (int i = 0; i < D; i++)
-            head->key_t[i * padded + t] = key[i];
-        for (int i = 0; i < V; i++)
-            head->value[t * V + i] = load16(kv[N + i]);
+        for (int i = 0; i < ROPE; i++)
+            key[PLAIN + i] = in->key_rope[(size_t)(first + t) * in->stride + i];
+        rotate(key + PLAIN, cosine, sine, 1.f);
+        for (int i = 0; i < VALUE; i++)
+            head->value[t * VALUE + i] = load16(kv[PLAIN + i]);
     }
-    for (int i = 0; i < D; i++)
-        for (int t = head->length; t < padded; t++)
-            head->key_t[i * padded + t] = 0;
+    size_t rest = padded - head->length;
+    memset(head->query + head->length * KEY, 0, rest * KEY * sizeof(float));
+    memset(head->key + head->length * KEY, 0, rest * KEY * sizeof(float));
+    memset(head->value + head->length * VALUE, 0, rest * VALUE * sizeof(float));
+    for (int t = 0; t < padded; t++)
+        for (int i = 0; i < KEY; i++)
+            head->key_t[i * padded + t] = head->key[t * KEY + i];
 }
 
-// The probabilities of query i over the tokens 0 .. i; zeros up to a multiple of 16.
-static void head_probabilities(struct head *head, int i) {
-    int n = (i + 16) & ~15, D = head->width;
-    float *p = head->probability;
-    for (int j = 0; j < n; j++)
-        p[j] = 0;
-    for (int d = 0; d < D; d++) {
-        float a = head->query[i * D + d];
-        const float *key = head->key_t + d * head->padded;
-        for (int j = 0; j < n; j++)
-            p[j] += a * key[j];
+// products [QUERIES, padded] = rows [QUERIES, width] columns [width, padded], the first n columns.
+static inline void head_products(float *products, const float *rows, const float *columns,
+                                 int width, int padded, int n) {
+    for (int j = 0; j < n; j += LANES) {
+        lanes sum[QUERIES] = {0};
+        for (int d = 0; d < width; d++) {
+            lanes column = *(const lanes *)(columns + d * padded + j);
+            for (int q = 0; q < QUERIES; q++)
+                sum[q] += rows[q * width + d] * column;
+        }
+        for (int q = 0; q < QUERIES; q++)
+            *(lanes *)(products + q * padded + j) = sum[q];
     }
-    float largest = -1e30f, sum = 0;
-    for (int j = 0; j <= i; j++)
-        largest = p[j] > largest ? p[j] : largest;
-    for (int j = 0; j <= i; j++) {
-        p[j] = fast_exp(p[j] - largest);
-        sum += p[j];
-    }
-    sum = 1.f / sum;
-    for (int j = 0; j <= i; j++)
-        p[j] *= sum;
-    for (int j = i + 1; j < n; j++)
-        p[j] = 0;
 }
 
-// output [T, count * value]
+// The probabilities of QUERIES queries from i on over the tokens up to each; zeros up to n.
+static void head_probabilities(struct head *head, int i, int n) {
+    head_products(head->probability, head->query + i * KEY, head->key_t, KEY, head->padded, n);
+    for (int q = 0; q < QUERIES; q++) {
+        float *p = head->probability + q * head->padded, largest = -1e30f, sum = 0;
+        for (int j = 0; j <= i + q; j++)
+            largest = p[j] > largest ? p[j] : largest;
+        for (int j = 0; j <= i + q; j++) {
+            p[j] = fast_exp(p[j] - largest);
+            sum += p[j];
+        }
+        sum = 1.f / sum;
+        for (int j = 0; j <= i + q; j++)
+            p[j] *= sum;
+        for (int j = i + q + 1; j < n; j++)
+            p[j] = 0;
+    }
+}
+
+// sums [QUERIES, width] = weights [QUERIES, padded] rows [n, width]
+static inline void head_gather(float *sums, const float *weights, const float *rows, int width,
+                               int padded, int n) {
+    for (int c = 0; c < width; c += LANES) {
+        lanes sum[QUERIES] = {0};
+        for (int j = 0; j < n; j++) {
+            lanes row = *(const lanes *)(rows + j * width + c);
+            for (int q = 0; q < QUERIES; q++)
+                sum[q] += weights[q * padded + j] * row;
+        }
+        for (int q = 0; q < QUERIES; q++)
+            *(lanes *)(sums + q * width + c) = sum[q];
+    }
+}
+
+// rows [n, width] += the products of weights [QUERIES, padded] and vectors [QUERIES, width].
+static inline void head_scatter(float *rows, const float *weights, const float *vectors, int width,
+                                int padded, int n) {
+    for (int c = 0; c < width; c += LANES) {
+        lanes vector[QUERIES];
+        for (int q = 0; q < QUERIES; q++)
+            vector[q] = *(const lanes *)(vectors + q * width + c);
+        for (int j = 0; j < n; j++) {
+            lanes *row = (lanes *)(rows + j * width + c);
+            lanes sum = *row;
+            for (int q = 0; q < QUERIES; q++)
+                sum += weights[q * padded + j] * vector[q];
+            *row = sum;
+        }
+    }
+}
+
+// The smaller number of queries at the end of a document.
+static int queries_from(const struct head *head, int i) {
+    return head->length - i < QUERIES ? head->length - i : QUERIES;
+}
+
+static int padded_length(int length) {
+    return (length + LANES - 1) / LANES * LANES;
+}
+
+static void check_widths(int plain, int rope, int value) {
+    if (plain != PLAIN || rope != ROPE || value != VALUE) abort();
+}
+
+// output [T, count * VALUE]. A work item is a head of a document.
 void attention_forward(const b16 *query, const b16 *kv, const float *key_rope, int stride,
                        const float *cosine, const float *sine, const int32_t *first, int documents,
                        b16 *output, int count, int plain, int rope, int value, float scale) {
     const struct inputs in = {query, kv, key_rope, stride, cosine, sine};
-    const struct heads heads = {count, plain, rope, value, scale};
+    const struct heads heads = {count, scale};
+    check_widths(plain, rope, value);
 #pragma omp parallel
     {
         struct head head;
-        head_allocate(&head, plain + rope, value);
-#pragma omp for schedule(dynamic, 4)
-        for (int d = 0; d < documents; d++) {
+        head_allocate(&head);
+#pragma omp for schedule(dynamic)
+        for (int item = 0; item < documents * count; item++) {
+            int d = item / count, h = item % count;
             head.length = first[d + 1] - first[d];
-            head.padded = (head.length + 15) & ~15;
-            for (int h = 0; h < count; h++) {
-                head_load(&head, &in, &heads, first[d], h);
-                for (int i = 0; i < head.length; i++) {
-                    float sum[HEAD_MAX];
-                    head_probabilities(&head, i);
-                    for (int c = 0; c < value; c++)
-                        sum[c] = 0;
-                    for (int j = 0; j <= i; j++)
-                        for (int c = 0; c < value; c++)
-                            sum[c] += head.probability[j] * head.value[j * value + c];
-                    b16 *out = output + (size_t)(first[d] + i) * count * value + h * value;
-                    for (int c = 0; c < value; c++)
-                        out[c] = store16(sum[c]);
+            head.padded = padded_length(head.length);
+            head_load(&head, &in, &heads, first[d], h);
+            for (int i = 0; i < head.length; i += QUERIES) {
+                float sums[QUERIES * VALUE];
+                head_probabilities(&head, i, padded_length(i + QUERIES));
+                head_gather(sums, head.probability, head.value, VALUE, head.padded, i + QUERIES);
+                for (int q = 0; q < queries_from(&head, i); q++) {
+                    b16 *out = output + ((size_t)(first[d] + i + q) * count + h) * VALUE;
+                    for (int c = 0; c < VALUE; c++)
+                        out[c] = store16(sums[q * VALUE + c]);
                 }
             }
         }
@@ -431,102 +487,98 @@ void attention_forward(const b16 *query, const b16 *kv, const float *key_rope, i
     }
 }
 
-// The way back through query i: adds to the head's dkey and dvalue, writes dquery [D].
+// The way back through QUERIES queries from i on: adds to the head's dkey and dvalue.
 static void head_backward(struct head *head, const struct inputs *in, const struct heads *heads,
-                          int i, const b16 *doutput, b16 *dquery) {
-    int N = heads->plain, R = heads->rope, V = heads->value, D = head->width, n = (i + 16) & ~15;
-    float d[HEAD_MAX], dq[HEAD_MAX], dot = 0, *p = head->probability, *s = head->slope;
-    const float *query = head->query + i * D;
-    head_probabilities(head, i);
-    for (int c = 0; c < V; c++)
-        d[c] = load16(doutput[c]);
-    for (int j = 0; j < n; j++)
-        s[j] = 0;
-    for (int c = 0; c < V; c++)
+                          int i, b16 *dquery) {
+    int n = padded_length(i + QUERIES), padded = head->padded;
+    float dq[QUERIES * KEY], *dout = head->dout + i * VALUE;
+    head_probabilities(head, i, n);
+    head_products(head->slope, dout, head->value_t, VALUE, padded, n);
+    for (int q = 0; q < QUERIES; q++) {
+        float *p = head->probability + q * padded, *s = head->slope + q * padded, dot = 0;
         for (int j = 0; j < n; j++)
-            s[j] += d[c] * head->value_t[c * head->padded + j];
-    for (int j = 0; j <= i; j++)
-        dot += s[j] * p[j];
-    for (int j = 0; j <= i; j++)
-        s[j] = p[j] * (s[j] - dot);
-    for (int c = 0; c < D; c++)
-        dq[c] = 0;
-    for (int j = 0; j <= i; j++) {
-        float *dvalue = head->dvalue + j * V, *dkey = head->dkey + j * D;
-        const float *key = head->key + j * D;
-        for (int c = 0; c < V; c++)
-            dvalue[c] += p[j] * d[c];
-        for (int c = 0; c < D; c++) {
-            dkey[c] += s[j] * query[c];
-            dq[c] += s[j] * key[c];
-        }
+            dot += s[j] * p[j];
+        for (int j = 0; j < n; j++)
+            s[j] = p[j] * (s[j] - dot);
     }
-    for (int c = 0; c < D; c++)
-        dq[c] *= heads->scale;
-    rotate(dq + N, in->cosine + i * (R / 2), in->sine + i * (R / 2), R, -1.f);
-    for (int c = 0; c < D; c++)
-        dquery[c] = store16(dq[c]);
+    head_scatter(head->dvalue, head->probability, dout, VALUE, padded, i + QUERIES);
+    head_scatter(head->dkey, head->slope, head->query + i * KEY, KEY, padded, i + QUERIES);
+    head_gather(dq, head->slope, head->key, KEY, padded, i + QUERIES);
+    for (int q = 0; q < queries_from(head, i); q++) {
+        float *row = dq + q * KEY;
+        b16 *out = dquery + (size_t)q * heads->count * KEY;
+        for (int c = 0; c < KEY; c++)
+            row[c] *= heads->scale;
+        rotate(row + PLAIN, in->cosine + (i + q) * (ROPE / 2), in->sine + (i + q) * (ROPE / 2),
+               -1.f);
+        for (int c = 0; c < KEY; c++)
+            out[c] = store16(row[c]);
+    }
 }
 
-// Writes the head's part of dkv, and adds its part of dkey_rope, which all heads share.
+// Writes the head's part of dkv and of the gradients of the rotated keys, [T, ROPE] for each head.
 static void head_store(struct head *head, const struct inputs *in, const struct heads *heads,
-                       int first, int h, b16 *dkv, float *dkey_rope) {
-    int N = heads->plain, R = heads->rope, V = heads->value, D = head->width;
+                       int first, int h, b16 *dkv, float *drope) {
     for (int t = 0; t < head->length; t++) {
-        b16 *out = dkv + (size_t)(first + t) * heads->count * (N + V) + h * (N + V);
-        for (int c = 0; c < N; c++)
-            out[c] = store16(head->dkey[t * D + c]);
-        for (int c = 0; c < V; c++)
-            out[N + c] = store16(head->dvalue[t * V + c]);
-        float rope[ROPE_MAX];
-        for (int i = 0; i < R; i++)
-            rope[i] = head->dkey[t * D + N + i];
-        rotate(rope, in->cosine + t * (R / 2), in->sine + t * (R / 2), R, -1.f);
-        for (int i = 0; i < R; i++)
-            dkey_rope[(size_t)(first + t) * R + i] += rope[i];
+        b16 *out = dkv + ((size_t)(first + t) * heads->count + h) * (PLAIN + VALUE);
+        float *rope = drope + (size_t)(first + t) * ROPE;
+        for (int c = 0; c < PLAIN; c++)
+            out[c] = store16(head->dkey[t * KEY + c]);
+        for (int c = 0; c < VALUE; c++)
+            out[PLAIN + c] = store16(head->dvalue[t * VALUE + c]);
+        memcpy(rope, head->dkey + t * KEY + PLAIN, ROPE * sizeof(float));
+        rotate(rope, in->cosine + t * (ROPE / 2), in->sine + t * (ROPE / 2), -1.f);
     }
 }
 
-// The transposed values, and gradients of zero.
-static void head_begin_backward(struct head *head, int V) {
-    for (int t = 0; t < head->length; t++)
-        for (int c = 0; c < V; c++)
-            head->value_t[c * head->padded + t] = head->value[t * V + c];
-    for (int c = 0; c < V; c++)
-        for (int t = head->length; t < head->padded; t++)
-            head->value_t[c * head->padded + t] = 0;
-    memset(head->dkey, 0, (size_t)head->padded * head->width * sizeof(float));
-    memset(head->dvalue, 0, (size_t)head->padded * V * sizeof(float));
+// The transposed values, the gradients of the outputs, and other gradients of zero.
+static void head_begin_backward(struct head *head, const b16 *doutput, int count) {
+    int padded = head->padded;
+    for (int t = 0; t < padded; t++)
+        for (int c = 0; c < VALUE; c++) {
+            head->value_t[c * padded + t] = head->value[t * VALUE + c];
+            head->dout[t * VALUE + c] =
+                t < head->length ? load16(doutput[(size_t)t * count * VALUE + c]) : 0;
+        }
+    memset(head->dkey, 0, (size_t)padded * KEY * sizeof(float));
+    memset(head->dvalue, 0, (size_t)padded * VALUE * sizeof(float));
 }
 
-// doutput [T, count * value] -> dquery, dkv, shaped as the inputs, and dkey_rope [T, rope].
+// doutput [T, count * VALUE] -> dquery, dkv, shaped as the inputs, and dkey_rope [T, ROPE], the sum of
+// all heads.
 void attention_backward(const b16 *query, const b16 *kv, const float *key_rope, int stride,
                         const float *cosine, const float *sine, const int32_t *first, int documents,
                         const b16 *doutput, b16 *dquery, b16 *dkv, float *dkey_rope, int count,
                         int plain, int rope, int value, float scale) {
     const struct inputs in = {query, kv, key_rope, stride, cosine, sine};
-    const struct heads heads = {count, plain, rope, value, scale};
+    const struct heads heads = {count, scale};
+    const size_t size = (size_t)first[documents] * ROPE;
+    float *parts = malloc(count * size * sizeof(float));
+    check_widths(plain, rope, value);
 #pragma omp parallel
     {
         struct head head;
-        head_allocate(&head, plain + rope, value);
-#pragma omp for schedule(dynamic, 4)
-        for (int d = 0; d < documents; d++) {
+        head_allocate(&head);
+#pragma omp for schedule(dynamic)
+        for (int item = 0; item < documents * count; item++) {
+            int d = item / count, h = item % count;
             head.length = first[d + 1] - first[d];
-            head.padded = (head.length + 15) & ~15;
-            memset(dkey_rope + (size_t)first[d] * rope, 0,
-                   (size_t)head.length * rope * sizeof(float));
-            for (int h = 0; h < count; h++) {
-                head_load(&head, &in, &heads, first[d], h);
-                head_begin_backward(&head, value);
-                for (int i = 0; i < head.length; i++) {
-                    size_t token = (size_t)(first[d] + i) * count + h;
-                    head_backward(&head, &in, &heads, i, doutput + token * value,
-                                  dquery + token * head.width);
-                }
-                head_store(&head, &in, &heads, first[d], h, dkv, dkey_rope);
-            }
+            head.padded = padded_length(head.length);
+            head_load(&head, &in, &heads, first[d], h);
+            head_begin_backward(&head, doutput + ((size_t)first[d] * count + h) * VALUE, count);
+            for (int i = 0; i < head.length; i += QUERIES)
+                head_backward(&head, &in, &heads, i,
+                              dquery + ((size_t)(first[d] + i) * count + h) * KEY);
+            head_store(&head, &in, &heads, first[d], h, dkv, parts + h * size);
+        }
+#pragma omp for
+        for (size_t i = 0; i < size; i++) {
+            float sum = 0;
+            for (int h = 0; h < count; h++)
+                sum += parts[h * size + i];
+            dkey_rope[i] = sum;
         }
         head_free(&head);
     }
+    free(parts);
 }
