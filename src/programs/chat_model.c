@@ -188,10 +188,11 @@ static enum status open_model(struct chat_model *model, const struct chat_values
     if (!model->text.stop_token_count)
         fprintf(stderr, "fathom chat: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);
     if (!model->text.tokenizer || !model->text.chat_template.present)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%.300s has no tokenizer.json, or no chat template: `fathom generate "
-                         "--tokens` needs neither",
-                         options.model.directory);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%.300s has no tokenizer.json or tiktoken.model, or no chat template: `fathom generate "
+            "--tokens` needs neither",
+            options.model.directory);
     status = open_solo(model, values, &options, error);
     if (!status) status = take_room(model, error);
     return status ? status : choose_sampling(model, values, error);

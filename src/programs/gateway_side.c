@@ -394,7 +394,8 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
 
 void gateway_side_say(const struct gateway_side *side, const char *const *urls) {
     if (!side->text.tokenizer)
-        log_say(LOG_WARNING, "model", "has no tokenizer.json, prompts and answers are token ids");
+        log_say(LOG_WARNING, "model",
+                "has no tokenizer.json or tiktoken.model, prompts and answers are token ids");
     else if (!side->text.chat_template.present)
         log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
     else if (side->text.chat_template.builtin)

@@ -59,7 +59,9 @@ static enum status generate_text_read_prompt(struct generate_text *text,
     if (status) return status;
     if (!text->model.tokenizer)
         return error_set(error, STATUS_NOT_FOUND,
-                         "%.300s has no tokenizer.json; give the prompt as --tokens", directory);
+                         "%.300s has neither tokenizer.json nor tiktoken.model; give the prompt as "
+                         "--tokens",
+                         directory);
     text->prompt_text = malloc(prompt_max);
     if (!text->prompt_text) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
     check(!utf8_repair(bytes_of(prompt), text->prompt_text, prompt_max, &count));

@@ -29,7 +29,7 @@ struct answer_ends {
 /* Reads a model directory's tokenizer and chat template, tokenizes the prompt (NULL: it is token
  * ids) and compiles the constraint. Needs no weights. The prompt is a user message; if there is no
  * chat template, it is BOS and the plain text. Errors name the file or the option.
- * STATUS_NOT_FOUND: there is no tokenizer.json. */
+ * STATUS_NOT_FOUND: there is no tokenizer. */
 enum status generate_text_open(const struct generate_text_values *values, const char *directory,
                                const char *prompt, struct generate_text **text_out,
                                struct error *error) MUST_USE;

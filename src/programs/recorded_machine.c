@@ -217,10 +217,12 @@ static uint64_t sum_file(const char *directory, const char *name) {
 
 /* The checksum with which a replay checks that it has the same tokenizer and template. */
 static uint64_t sum_texts(const char *directory, const char *chat_template) {
-    const uint64_t sums[] = {
-        sum_file(directory, "tokenizer.json"), sum_file(directory, "tokenizer_config.json"),
-        sum_file(directory, "special_tokens_map.json"), sum_file(directory, "chat_template.jinja"),
-        chat_template ? sum_file(chat_template, "") : 0};
+    uint64_t tokenizer = sum_file(directory, "tokenizer.json");
+    const uint64_t sums[] = {tokenizer ? tokenizer : sum_file(directory, "tiktoken.model"),
+                             sum_file(directory, "tokenizer_config.json"),
+                             sum_file(directory, "special_tokens_map.json"),
+                             sum_file(directory, "chat_template.jinja"),
+                             chat_template ? sum_file(chat_template, "") : 0};
     return checksum_of(sums, sizeof sums);
 }
 

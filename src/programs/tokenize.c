@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom tokenize and fathom detokenize: text to token ids and back, with the tokenizer.json of a
- * model directory. The input is one text from the command line or standard input. With --jsonl,
+ * fathom tokenize and fathom detokenize: text to token ids and back, with the tokenizer of a model
+ * directory. The input is one text from the command line or standard input. With --jsonl,
  * input and output are one JSON object per line.
  */
 #include <inttypes.h>
@@ -23,7 +23,8 @@ struct tokenize_values {
 #define MODEL_OPTION                                                                               \
     {                                                                                              \
         "model", OPTION_TEXT, NULL,                                                                \
-            "directory with a tokenizer.json (default: the model that comes with Fathom)",         \
+            "directory with tokenizer.json or tiktoken.model (default: the model that comes with " \
+            "Fathom)",                                                                             \
             AT(model)                                                                              \
     }
 

@@ -8,6 +8,7 @@
 #include "base/tree.h"
 
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
+#define TIKTOKEN_BYTES_MAX ((size_t)32 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)
 #define PATH_BYTES 4096
 #define TEMPLATE_BYTES ((size_t)8 << 20)          /* least memory for a compiled template */
@@ -33,13 +34,42 @@ static enum status take_arena(size_t bytes, void **memory_out, struct arena *are
     return STATUS_OK;
 }
 
+static enum status open_ranks(struct tiktoken_files files, struct model_text *text,
+                              struct error *error) {
+    struct arena arena, scratch;
+    void *memory = NULL;
+    enum status status =
+        take_arena(tokenizer_tiktoken_arena_bytes(&files), &text->memory, &arena, error);
+    if (!status)
+        status = take_arena(tokenizer_tiktoken_scratch_bytes(&files), &memory, &scratch, error);
+    if (!status) status = tokenizer_open_tiktoken(&arena, &scratch, files, &text->tokenizer, error);
+    free(memory);
+    return status;
+}
+
+static enum status open_tiktoken(const char *directory, struct model_text *text,
+                                 struct error *error) {
+    char model[PATH_BYTES], config[PATH_BYTES];
+    struct tiktoken_files files = {.name = model, .config_name = config};
+    enum status status =
+        take_file(directory, "tiktoken.model", TIKTOKEN_BYTES_MAX, model, &files.model, error);
+    if (status || !files.model.data) return status;
+    status = take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, config, &files.config,
+                       error);
+    if (!status) status = open_ranks(files, text, error);
+    free((void *)(uintptr_t)files.model.data);
+    free((void *)(uintptr_t)files.config.data);
+    return status;
+}
+
 static enum status open_tokenizer(const char *directory, struct model_text *text,
                                   struct error *error) {
     char path[PATH_BYTES];
     struct bytes json;
     enum status status =
         take_file(directory, "tokenizer.json", TOKENIZER_BYTES_MAX, path, &json, error);
-    if (status || !json.data) return status;
+    if (!status && !json.data) return open_tiktoken(directory, text, error);
+    if (status) return status;
     struct arena arena, scratch;
     void *memory = NULL;
     status = take_arena(tokenizer_arena_bytes(json.count), &text->memory, &arena, error);
@@ -269,8 +299,11 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
     struct model_text text = nothing;
     enum status status = open_tokenizer(directory, &text, error);
     if (!status && !text.tokenizer)
-        status = error_set(error, STATUS_NOT_FOUND,
-                           "%.300s/tokenizer.json: cannot open it: it does not exist", directory);
+        status =
+            error_set(error, STATUS_NOT_FOUND,
+                      "%.300s/tokenizer.json: cannot open it: it does not exist, and neither does "
+                      "tiktoken.model",
+                      directory);
     return end(&text, status, out);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the text files of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat
- * template, bos, eos), special_tokens_map.json (tokens missing there), chat_template.jinja, which
- * overrides the template in tokenizer_config.json, and generation_config.json (sampling defaults).
- * Each may be missing. Without a tokenizer a model works with token ids only.
+ * Reads the text files of a checkpoint directory: tokenizer.json, or else tiktoken.model,
+ * tokenizer_config.json (chat template, bos, eos), special_tokens_map.json (tokens missing there),
+ * chat_template.jinja, which overrides the template in tokenizer_config.json, and
+ * generation_config.json (sampling defaults). Each may be missing. Without a tokenizer a model
+ * works with token ids only.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ enum status model_text_open(const char *directory, const struct shape *shape,
 enum status model_text_open_template(const char *directory, const struct template_choice *choice,
                                      struct model_text *out, struct error *error) MUST_USE;
 
-/* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */
+/* The tokenizer alone. STATUS_NOT_FOUND: there is neither file. */
 enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
                                       struct error *error) MUST_USE;
 

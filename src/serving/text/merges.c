@@ -78,10 +78,25 @@ static enum status find_bytes(const struct vocabulary *vocabulary, const char *n
         if (out->byte_ids[byte] == VOCABULARY_NONE)
             return error_set(
                 error, STATUS_UNSUPPORTED,
-                "%s: model.vocab has no token for byte 0x%02X; only complete byte-level "
+                "%s: the vocabulary has no token for byte 0x%02X; only complete byte-level "
                 "vocabularies are supported",
                 name, byte);
     }
+    return STATUS_OK;
+}
+
+/* Allocates the table for `count` merges, whose ranks are below `ranks`. */
+static enum status merges_reserve(struct arena *arena, size_t count, size_t ranks, const char *name,
+                                  struct merges *out, struct error *error) {
+    uint32_t slot_count = 16;
+    while (slot_count < count + count / 2)
+        slot_count *= 2;
+    out->slots = arena_take(arena, slot_count * sizeof *out->slots);
+    out->slot_mask = slot_count - 1;
+    out->results = arena_take_zeroed(arena, (ranks + 1) * sizeof *out->results);
+    if (!out->slots || !out->results)
+        return error_set(error, STATUS_NO_MEMORY, "%s: no memory for %zu merges", name, count);
+    memset(out->slots, 0xFF, slot_count * sizeof *out->slots);
     return STATUS_OK;
 }
 
@@ -91,22 +106,52 @@ enum status merges_read(struct arena *arena, struct arena *scratch, const struct
     size_t count = tree_count(list), longest = 0;
     if (count > 4 * (size_t)LIMIT_VOCAB)
         return error_set(error, STATUS_TOO_LARGE, "%s: model.merges has %zu entries", name, count);
-    uint32_t slot_count = 16;
-    while (slot_count < count + count / 2)
-        slot_count *= 2;
     enum status status = merges_measure(list, name, &longest, error);
     if (!status) status = find_bytes(vocabulary, name, out, error);
+    if (!status) status = merges_reserve(arena, count, count, name, out, error);
     if (status) return status;
     char *work = arena_take(scratch, longest + 1);
-    out->slots = arena_take(arena, slot_count * sizeof *out->slots);
-    out->slot_mask = slot_count - 1;
-    out->results = arena_take_zeroed(arena, (count + 1) * sizeof *out->results);
-    if (!work || !out->slots || !out->results)
+    if (!work)
         return error_set(error, STATUS_NO_MEMORY, "%s: no memory for %zu merges", name, count);
-    memset(out->slots, 0xFF, slot_count * sizeof *out->slots);
     for (size_t i = 0; i < count && !status; i++)
         status = read_merge(tree_at(list, i), (uint32_t)i, work, vocabulary, name, out, error);
     return status;
+}
+
+/* Adds the pairs of tokens whose bytes are together those of token `id`. */
+static size_t derive_pairs(const struct vocabulary *vocabulary, uint32_t id,
+                           struct merge_slot *pairs) {
+    struct bytes token = vocabulary_bytes(vocabulary, id);
+    size_t count = 0;
+    for (size_t at = 1; at < token.count; at++) {
+        uint32_t left = vocabulary_find(vocabulary, (struct bytes){token.data, at});
+        if (left == VOCABULARY_NONE) continue;
+        struct bytes rest = {token.data + at, token.count - at};
+        uint32_t right = vocabulary_find(vocabulary, rest);
+        if (right != VOCABULARY_NONE) pairs[count++] = (struct merge_slot){left, right, id};
+    }
+    return count;
+}
+
+enum status merges_derive(struct arena *arena, struct arena *scratch,
+                          const struct vocabulary *vocabulary, uint32_t count, const char *name,
+                          struct merges *out, struct error *error) {
+    size_t bytes = 0, found = 0;
+    for (uint32_t id = 0; id < count; id++)
+        bytes += vocabulary_bytes(vocabulary, id).count;
+    struct merge_slot *pairs = arena_take(scratch, (bytes + 1) * sizeof *pairs);
+    enum status status = find_bytes(vocabulary, name, out, error);
+    if (status) return status;
+    if (!pairs) return error_set(error, STATUS_NO_MEMORY, "%s: no memory for its merges", name);
+    for (uint32_t id = 0; id < count; id++)
+        found += derive_pairs(vocabulary, id, pairs + found);
+    status = merges_reserve(arena, found, count, name, out, error);
+    if (status) return status;
+    for (size_t i = 0; i < found; i++)
+        *merges_slot_of(out, pairs[i].left, pairs[i].right) = pairs[i];
+    for (uint32_t id = 0; id < count; id++)
+        out->results[id] = id;
+    return STATUS_OK;
 }
 
 bool merges_scratch_open(struct merges_scratch *scratch, struct arena *arena, size_t bytes_max) {

@@ -35,6 +35,12 @@ enum status merges_read(struct arena *arena, struct arena *scratch, const struct
                         const struct vocabulary *vocabulary, const char *name, struct merges *out,
                         struct error *error) MUST_USE;
 
+/* Makes the merges of tiktoken. Two adjacent tokens merge if their bytes together are one of the
+ * tokens 0..count-1, and the rank of the merge is that token's id. */
+enum status merges_derive(struct arena *arena, struct arena *scratch,
+                          const struct vocabulary *vocabulary, uint32_t count, const char *name,
+                          struct merges *out, struct error *error) MUST_USE;
+
 /* Allocates the working memory. Returns false if the arena is too small. */
 bool merges_scratch_open(struct merges_scratch *scratch, struct arena *arena, size_t bytes_max);
 

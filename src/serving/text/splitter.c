@@ -106,6 +106,13 @@ enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer,
     return STATUS_OK;
 }
 
+enum status splitter_open_pattern(struct arena *arena, struct bytes pattern, const char *name,
+                                  struct splitter *out, struct error *error) {
+    struct splitter_reader reader = {arena, name, out, error};
+    *out = (struct splitter){0};
+    return add_pass(&reader, pattern, false);
+}
+
 void splitter_close(struct splitter *splitter) {
     for (uint32_t i = 0; i < splitter->pass_count; i++)
         pattern_close(splitter->passes[i]);

@@ -21,6 +21,9 @@ struct splitter {
  * the unsupported feature. After an error nothing needs to be closed. */
 enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer, const char *name,
                           struct splitter *out, struct error *error) MUST_USE;
+/* Makes a splitter of one pass. */
+enum status splitter_open_pattern(struct arena *arena, struct bytes pattern, const char *name,
+                                  struct splitter *out, struct error *error) MUST_USE;
 void splitter_close(struct splitter *splitter);
 
 /* Receives a word, which is never empty. Returns false to stop. */

@@ -12,6 +12,7 @@
 #include "serving/text/added_tokens.h"
 #include "serving/text/merges.h"
 #include "serving/text/splitter.h"
+#include "serving/text/tiktoken.h"
 
 #define CACHE_ENTRIES 32768
 #define CACHE_WORD_BYTES 30
@@ -158,6 +159,49 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     return STATUS_OK;
 }
 
+/* Reads the files into the parts of the tokenizer, with added tokens in the form of
+ * tokenizer.json. */
+static enum status read_tiktoken(struct arena *arena, struct arena *scratch,
+                                 const struct tiktoken_files *files, struct tokenizer *tokenizer,
+                                 const struct tree **added, struct error *error) {
+    const struct tree *config = NULL;
+    const struct bytes *tokens = NULL;
+    uint32_t count = 0;
+    enum status status = tiktoken_read(scratch, files->model, files->name, &tokens, &count, error);
+    if (!status && files->config.data)
+        status = tree_parse(scratch, files->config, files->config_name, &config, error);
+    if (!status)
+        status = tiktoken_read_added(scratch, config, count, files->config_name, added, error);
+    if (!status)
+        status = vocabulary_read_ranked(arena, tokens, count, *added, files->name,
+                                        &tokenizer->vocabulary, error);
+    if (!status)
+        status = merges_derive(arena, scratch, &tokenizer->vocabulary, count, files->name,
+                               &tokenizer->merges, error);
+    return status;
+}
+
+enum status tokenizer_open_tiktoken(struct arena *arena, struct arena *scratch,
+                                    struct tiktoken_files files, struct tokenizer **out,
+                                    struct error *error) {
+    const struct tree *added = NULL;
+    struct tokenizer *tokenizer = arena_take_zeroed(arena, sizeof *tokenizer);
+    if (!tokenizer) return error_set(error, STATUS_NO_MEMORY, "%s: no memory", files.name);
+    enum status status = read_tiktoken(arena, scratch, &files, tokenizer, &added, error);
+    if (!status)
+        status = added_tokens_read(arena, added, files.config_name, &tokenizer->added, error);
+    if (!status)
+        status =
+            splitter_open_pattern(arena, tiktoken_pattern, files.name, &tokenizer->splitter, error);
+    if (status) return status;
+    tokenizer->ignore_merges = true;
+    note_lengths(tokenizer, added);
+    uint64_t identity = hash_bytes(0, files.config.data, files.config.count);
+    tokenizer->identity = hash_bytes(identity, files.model.data, files.model.count);
+    *out = tokenizer;
+    return STATUS_OK;
+}
+
 void tokenizer_close(struct tokenizer *tokenizer) {
     splitter_close(&tokenizer->splitter);
 }
@@ -170,6 +214,16 @@ size_t tokenizer_arena_bytes(size_t json_bytes) {
 
 size_t tokenizer_open_scratch_bytes(size_t json_bytes) {
     return ((size_t)1 << 20) + 24 * json_bytes;
+}
+
+/* A line of n bytes has at most n tokens' bytes and merges, of which the table has at most three
+ * slots each. Most of it is never touched. */
+size_t tokenizer_tiktoken_arena_bytes(const struct tiktoken_files *files) {
+    return ((size_t)16 << 20) + 40 * files->model.count + 20 * files->config.count;
+}
+
+size_t tokenizer_tiktoken_scratch_bytes(const struct tiktoken_files *files) {
+    return ((size_t)1 << 20) + 32 * files->model.count + 64 * files->config.count;
 }
 
 /* ---- tokens ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Byte-level BPE from a Hugging Face tokenizer.json. It converts text to token ids and back, with
- * the same ids as the `tokenizers` library without special tokens. tokenizer_frame returns the
- * special tokens around a plain prompt. The template of a chat writes its own.
+ * Byte-level BPE from a Hugging Face tokenizer.json, or from a tiktoken.model (tiktoken.h). It
+ * converts text to token ids and back, with the same ids as the libraries `tokenizers` and
+ * `tiktoken` without special tokens. tokenizer_frame returns the special tokens around a plain
+ * prompt. The template of a chat writes its own.
  *
  * A tokenizer is immutable after tokenizer_open and may be shared by threads. Encoding needs a
  * scratch per thread, which is created once and never grows. Time is O(n log n) in the longest word
@@ -25,12 +26,26 @@ struct tokenizer_scratch;
  * STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct bytes json,
                            const char *name, struct tokenizer **out, struct error *error) MUST_USE;
+/* The files of a tokenizer of the `tiktoken` library. `config` is tokenizer_config.json; data NULL:
+ * there is none. Other arguments and errors as in tokenizer_open. */
+struct tiktoken_files {
+    struct bytes model, config;
+    const char *name, *config_name;
+};
+enum status tokenizer_open_tiktoken(struct arena *arena, struct arena *scratch,
+                                    struct tiktoken_files files, struct tokenizer **out,
+                                    struct error *error) MUST_USE;
+
 /* Frees the machine code of the patterns. The rest is freed with the arena. */
 void tokenizer_close(struct tokenizer *tokenizer);
 
 /* The sizes of tokenizer_open's two arenas that suffice for a file of `json_bytes`. */
 size_t tokenizer_arena_bytes(size_t json_bytes);
 size_t tokenizer_open_scratch_bytes(size_t json_bytes);
+
+/* The same for tokenizer_open_tiktoken. */
+size_t tokenizer_tiktoken_arena_bytes(const struct tiktoken_files *files);
+size_t tokenizer_tiktoken_scratch_bytes(const struct tiktoken_files *files);
 
 /* One more than the largest used id (128815 for DeepSeek-V3, which has 129280 rows). Larger ids are
  * allowed below and have no bytes. */

@@ -32,6 +32,28 @@ struct extent {
     size_t ids, bytes, tokens;
 };
 
+static enum status measure_added(const struct tree *added, const char *name, struct extent *extent,
+                                 struct error *error) {
+    struct bytes token;
+    int64_t id;
+    for (size_t i = 0; i < tree_count(added); i++) {
+        const struct tree *entry = tree_at(added, i);
+        if (!tree_get_integer(tree_member(entry, "id"), &id) ||
+            !tree_get_string(tree_member(entry, "content"), &token))
+            return error_set(error, STATUS_INVALID,
+                             "%s: added_tokens[%zu]: expected an integer id and a string content",
+                             name, i);
+        enum status status = check_id(id, token, name, error);
+        if (status) return status;
+        if ((size_t)id >= extent->ids) extent->ids = (size_t)id + 1;
+        extent->bytes += token.count;
+    }
+    if (extent->bytes > UINT32_MAX)
+        return error_set(error, STATUS_TOO_LARGE, "%s: the vocabulary has %zu bytes of text", name,
+                         extent->bytes);
+    return STATUS_OK;
+}
+
 static enum status vocabulary_measure(const struct tree *vocab, const struct tree *added,
                                       const char *name, struct extent *extent,
                                       struct error *error) {
@@ -51,22 +73,7 @@ static enum status vocabulary_measure(const struct tree *vocab, const struct tre
         extent->bytes += token.count;
         extent->tokens++;
     }
-    for (size_t i = 0; i < tree_count(added); i++) {
-        const struct tree *entry = tree_at(added, i);
-        if (!tree_get_integer(tree_member(entry, "id"), &id) ||
-            !tree_get_string(tree_member(entry, "content"), &token))
-            return error_set(error, STATUS_INVALID,
-                             "%s: added_tokens[%zu]: expected an integer id and a string content",
-                             name, i);
-        enum status status = check_id(id, token, name, error);
-        if (status) return status;
-        if ((size_t)id >= extent->ids) extent->ids = (size_t)id + 1;
-        extent->bytes += token.count;
-    }
-    if (extent->bytes > UINT32_MAX)
-        return error_set(error, STATUS_TOO_LARGE, "%s: the vocabulary has %zu bytes of text", name,
-                         extent->bytes);
-    return STATUS_OK;
+    return measure_added(added, name, extent, error);
 }
 
 static enum status vocabulary_reserve(struct arena *arena, struct extent extent, const char *name,
@@ -88,22 +95,33 @@ static enum status vocabulary_reserve(struct arena *arena, struct extent extent,
     return STATUS_OK;
 }
 
+/* Stores the first `count` bytes of the free text as those of `id`. */
+static void vocabulary_keep(struct vocabulary *vocabulary, uint32_t id, size_t count,
+                            size_t *used) {
+    vocabulary->entries[id] = (struct vocabulary_entry){(uint32_t)*used, (uint32_t)count};
+    vocabulary->flags[id] |= VOCABULARY_USED;
+    *used += count;
+}
+
+static void vocabulary_store(struct vocabulary *vocabulary, uint32_t id, struct bytes token,
+                             size_t *used) {
+    if (token.count) memcpy(vocabulary->text + *used, token.data, token.count);
+    vocabulary_keep(vocabulary, id, token.count, used);
+}
+
 /* Stores the bytes of `id`. They are those that it spells, or its text if it spells none. Returns
  * true if it spells some. */
 static bool spell(struct vocabulary *vocabulary, uint32_t id, struct bytes token, size_t *used) {
     size_t count = 0;
-    char *text = vocabulary->text + *used;
-    bool spelled = byte_level_decode(token, text, &count);
-    if (!spelled) {
-        memcpy(text, token.data, token.count);
-        count = token.count;
-    }
-    vocabulary->entries[id] = (struct vocabulary_entry){(uint32_t)*used, (uint32_t)count};
-    vocabulary->flags[id] |= VOCABULARY_USED;
-    *used += count;
+    bool spelled = byte_level_decode(token, vocabulary->text + *used, &count);
+    if (spelled)
+        vocabulary_keep(vocabulary, id, count, used);
+    else
+        vocabulary_store(vocabulary, id, token, used);
     return spelled;
 }
 
+/* `vocab` NULL: the tokens are bytes, and none spells others. */
 static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
                        const struct tree *entry, const char *name, size_t *used,
                        struct error *error) {
@@ -122,7 +140,8 @@ static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
         return error_set(error, STATUS_INVALID,
                          "%s: added token '%.*s' has id %lld, which belongs to another token", name,
                          shown, content.data, (long long)id);
-    if (!known) (void)spell(vocabulary, (uint32_t)id, content, used);
+    if (!known && vocab) (void)spell(vocabulary, (uint32_t)id, content, used);
+    if (!known && !vocab) vocabulary_store(vocabulary, (uint32_t)id, content, used);
     vocabulary->flags[id] |= (uint8_t)(VOCABULARY_ADDED | (special ? VOCABULARY_SPECIAL : 0));
     return STATUS_OK;
 }
@@ -148,5 +167,29 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
     }
     for (size_t i = 0; i < tree_count(added_tokens) && !status; i++)
         status = add(out, vocab, tree_at(added_tokens, i), name, &used, error);
+    return status;
+}
+
+enum status vocabulary_read_ranked(struct arena *arena, const struct bytes *tokens, uint32_t count,
+                                   const struct tree *added_tokens, const char *name,
+                                   struct vocabulary *out, struct error *error) {
+    struct extent extent = {.ids = count, .tokens = count};
+    size_t used = 0;
+    for (uint32_t id = 0; id < count; id++)
+        extent.bytes += tokens[id].count;
+    enum status status = measure_added(added_tokens, name, &extent, error);
+    if (!status) status = vocabulary_reserve(arena, extent, name, out, error);
+    if (status) return status;
+    for (uint32_t id = 0; id < count; id++) {
+        uint32_t other = vocabulary_find(out, tokens[id]);
+        if (other != VOCABULARY_NONE)
+            return error_set(error, STATUS_INVALID,
+                             "%s: the tokens %u and %u have the same bytes, expected each once",
+                             name, other, id);
+        vocabulary_store(out, id, tokens[id], &used);
+        vocabulary_enter(out, id);
+    }
+    for (size_t i = 0; i < tree_count(added_tokens) && !status; i++)
+        status = add(out, NULL, tree_at(added_tokens, i), name, &used, error);
     return status;
 }

@@ -32,6 +32,12 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
                             const struct tree *added_tokens, const char *name,
                             struct vocabulary *out, struct error *error) MUST_USE;
 
+/* Makes a vocabulary of `count` tokens whose ids are their places, and of added tokens whose bytes
+ * are their text. Returns STATUS_INVALID if two of the tokens have the same bytes. */
+enum status vocabulary_read_ranked(struct arena *arena, const struct bytes *tokens, uint32_t count,
+                                   const struct tree *added_tokens, const char *name,
+                                   struct vocabulary *out, struct error *error) MUST_USE;
+
 /* The id of the token with these bytes, or VOCABULARY_NONE. */
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes);
 

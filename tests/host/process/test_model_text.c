@@ -31,10 +31,24 @@ static void write_file(const char *name, const char *content) {
     fclose(file);
 }
 
+/* Copies a file of the tree into the directory. */
+static void copy_file(const char *from, const char *name) {
+    const char *source = getenv("FATHOM_SOURCE");
+    char path[512];
+    struct bytes content;
+    snprintf(path, sizeof path, "%s/%s", source ? source : ".", from);
+    assert_int_equal(file_take(path, 1 << 24, &content, &error), STATUS_OK);
+    char *copy = calloc(content.count + 1, 1);
+    memcpy(copy, content.data, content.count);
+    write_file(name, copy);
+    free(copy);
+    free((void *)(uintptr_t)content.data);
+}
+
 static int remove_directory(void **state) {
     static const char *const names[] = {
-        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-        "own.jinja",      "generation_config.json"};
+        "tokenizer.json",      "tiktoken.model", "tokenizer_config.json", "special_tokens_map.json",
+        "chat_template.jinja", "own.jinja",      "generation_config.json"};
     char path[128];
     model_text_close(&text);
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -69,23 +83,35 @@ TEST_AROUND(an_empty_directory_leaves_token_ids, make_directory, remove_director
 
 /* What stands beside it does not matter, and is not read. */
 TEST_AROUND(a_tokenizer_opens_alone, make_directory, remove_directory) {
-    const char *source = getenv("FATHOM_SOURCE");
-    char path[512];
-    struct bytes json;
-    snprintf(path, sizeof path, "%s/models/tiny-r1/tokenizer.json", source ? source : ".");
-    assert_int_equal(file_take(path, 1 << 24, &json, &error), STATUS_OK);
-    char *copy = calloc(json.count + 1, 1);
-    memcpy(copy, json.data, json.count);
-    write_file("tokenizer.json", copy);
+    copy_file("models/tiny-r1/tokenizer.json", "tokenizer.json");
     write_file("tokenizer_config.json", "{");
     write_file("generation_config.json", "{");
-    free(copy);
-    free((void *)(uintptr_t)json.data);
     assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
     assert_non_null(text.tokenizer);
     assert_false(text.chat_template.present);
     assert_int_equal(model_text_open(directory, NULL, NULL, &(struct model_text){0}, &error),
                      STATUS_INVALID);
+}
+
+TEST_AROUND(ranks_are_a_tokenizer_where_tokenizer_json_is_missing, make_directory,
+            remove_directory) {
+    uint32_t id = 0;
+    copy_file("tests/serving/text/goldens/tiktoken.model", "tiktoken.model");
+    assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
+    assert_false(tokenizer_find(text.tokenizer, BYTES_LITERAL("<|im_end|>"), &id));
+    model_text_close(&text);
+    copy_file("tests/serving/text/goldens/tiktoken_config.json", "tokenizer_config.json");
+    assert_int_equal(model_text_open_words(directory, &text, &error), STATUS_OK);
+    assert_true(tokenizer_find(text.tokenizer, BYTES_LITERAL("<|im_end|>"), &id));
+    assert_int_equal(text.bos_token, 1110);
+    assert_int_equal(text.eos_token, 1111);
+    assert_int_equal(text.frame.front_count + text.frame.back_count, 0);
+    model_text_close(&text);
+    write_file("tiktoken.model", "IQ== 1\n");
+    assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "tiktoken.model:1: expected rank 0"));
+    copy_file("models/tiny-r1/tokenizer.json", "tokenizer.json");
+    assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
 }
 
 TEST_AROUND(generation_config_sets_the_defaults, make_directory, remove_directory) {

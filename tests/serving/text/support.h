@@ -85,6 +85,17 @@ static inline const struct tree *test_tree(struct bytes text) {
     return root;
 }
 
+/* Takes a line off the front of `rest`; NULL at the end. */
+static inline const struct tree *test_line(struct bytes *rest) {
+    if (rest->count == 0) return NULL;
+    const char *end = memchr(rest->data, '\n', rest->count);
+    size_t count = end ? (size_t)(end - rest->data) : rest->count;
+    const struct tree *line = test_tree((struct bytes){rest->data, count});
+    count += end != NULL;
+    *rest = (struct bytes){rest->data + count, rest->count - count};
+    return line;
+}
+
 static inline struct bytes test_string(const struct tree *object, const char *key) {
     struct bytes text = {NULL, 0};
     check(tree_get_string(tree_member(object, key), &text));

@@ -144,3 +144,80 @@ TEST(it_refuses_a_vocabulary_without_all_bytes) {
                      STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "byte 0x00"));
 }
+
+/* ---- derived merges ---- */
+
+/* Merges the leftmost pair whose bytes together have the lowest id, until no pair is a token. */
+static size_t merge_lowest(const struct vocabulary *vocabulary, struct bytes word, uint32_t *ids) {
+    size_t ends[WORD_BYTES_MAX], count = word.count;
+    for (size_t i = 0; i < count; i++)
+        ends[i] = i + 1;
+    for (;;) {
+        uint32_t lowest = VOCABULARY_NONE;
+        size_t best = 0;
+        for (size_t i = 0; i + 1 < count; i++) {
+            size_t start = i ? ends[i - 1] : 0;
+            struct bytes both = {word.data + start, ends[i + 1] - start};
+            uint32_t id = vocabulary_find(vocabulary, both);
+            if (id < lowest) lowest = id, best = i;
+        }
+        if (lowest == VOCABULARY_NONE) break;
+        memmove(ends + best, ends + best + 1, (--count - best) * sizeof *ends);
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t start = i ? ends[i - 1] : 0;
+        ids[i] = vocabulary_find(vocabulary, (struct bytes){word.data + start, ends[i] - start});
+    }
+    return count;
+}
+
+/* Tokens of random letters, so that many can be made in several ways, and some in none. */
+static uint32_t random_tokens(uint64_t *random, struct bytes *tokens, char (*texts)[8]) {
+    uint32_t count = 256;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        texts[byte][0] = (char)byte;
+        tokens[byte] = (struct bytes){texts[byte], 1};
+    }
+    while (count < 256 + MERGES) {
+        size_t bytes = 2 + test_random(random) % 5;
+        for (size_t i = 0; i < bytes; i++)
+            texts[count][i] = (char)('a' + test_random(random) % 2);
+        tokens[count] = (struct bytes){texts[count], bytes};
+        uint32_t same = 256;
+        while (same < count && !bytes_equal(tokens[same], tokens[count]))
+            same++;
+        count += same == count;
+        if (count >= 256 + 90) break; /* there are 124 in all */
+    }
+    return count;
+}
+
+TEST(derived_merges_take_the_lowest_token_leftmost) {
+    static struct bytes tokens[256 + MERGES];
+    static char texts[256 + MERGES][8], word[WORD_BYTES_MAX];
+    uint64_t random = 29;
+    for (int round = 0; round < 40; round++) {
+        struct arena *arena = test_arena(1 << 20);
+        struct vocabulary vocabulary;
+        struct merges merges;
+        struct merges_scratch scratch;
+        struct error error;
+        uint32_t count = random_tokens(&random, tokens, texts), ids[WORD_BYTES_MAX];
+        assert_int_equal(
+            vocabulary_read_ranked(arena, tokens, count, NULL, "t", &vocabulary, &error),
+            STATUS_OK);
+        assert_int_equal(
+            merges_derive(arena, test_arena(1 << 16), &vocabulary, count, "t", &merges, &error),
+            STATUS_OK);
+        assert_true(merges_scratch_open(&scratch, arena, WORD_BYTES_MAX));
+        for (int words = 0; words < 100; words++) {
+            size_t bytes = 1 + test_random(&random) % (words % 2 ? 12 : WORD_BYTES_MAX);
+            for (size_t i = 0; i < bytes; i++)
+                word[i] = (char)('a' + (test_random(&random) % 9 + 1) / 5);
+            size_t expected = merge_lowest(&vocabulary, (struct bytes){word, bytes}, ids);
+            size_t found = merges_apply(&merges, &scratch, (struct bytes){word, bytes});
+            assert_int_equal(found, expected);
+            assert_memory_equal(scratch.ids, ids, found * sizeof *ids);
+        }
+    }
+}

@@ -23,22 +23,11 @@ static void encodes(struct bytes text, bool special, const struct tree *expected
     free(wanted_ids);
 }
 
-/* Takes a line off the front of `rest`; NULL at the end. */
-static const struct tree *next_line(struct bytes *rest) {
-    if (rest->count == 0) return NULL;
-    const char *end = memchr(rest->data, '\n', rest->count);
-    size_t count = end ? (size_t)(end - rest->data) : rest->count;
-    const struct tree *line = test_tree((struct bytes){rest->data, count});
-    count += end != NULL;
-    *rest = (struct bytes){rest->data + count, rest->count - count};
-    return line;
-}
-
 TEST(it_encodes_as_the_library) {
     struct bytes rest = test_file("tests/serving/text/goldens/golden_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
-    while ((line = next_line(&rest))) {
+    while ((line = test_line(&rest))) {
         number++;
         const struct tree *expected = tree_member(line, "ids");
         const struct tree *plain = tree_member(line, "ids_noparse");
@@ -64,7 +53,7 @@ TEST(it_decodes_as_the_library) {
     struct bytes rest = test_file("tests/serving/text/goldens/decode_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
-    while ((line = next_line(&rest))) {
+    while ((line = test_line(&rest))) {
         number++;
         decodes(line, false, "text", number);
         decodes(line, true, "text_skip_special", number);

@@ -76,3 +76,23 @@ TEST(an_id_with_two_meanings_is_refused) {
         if (!strstr(error.text, cases[i].says)) fail_msg("case %zu says: %s", i, error.text);
     }
 }
+
+TEST(it_takes_tokens_as_bytes) {
+    static const struct bytes tokens[] = {{"a", 1}, {"\xFF\x00", 2}, {"Ġ", 2}};
+    const struct tree *added = test_tree(BYTES_LITERAL("[{\"id\":4,\"content\":\"Ġx\"}]"));
+    struct arena *arena = test_arena(1 << 20);
+    assert_int_equal(
+        vocabulary_read_ranked(arena, tokens, 3, added, "t.model", &vocabulary, &error), STATUS_OK);
+    assert_int_equal(vocabulary.count, 5);
+    has(1, "\xFF\x00", 2);
+    has(2, "Ġ", 2);
+    has(4, "Ġx", 3);
+    assert_int_equal(vocabulary_find(&vocabulary, tokens[1]), 1);
+    assert_int_equal(vocabulary_find(&vocabulary, BYTES_LITERAL("Ġx")), VOCABULARY_NONE);
+    assert_true(vocabulary_is(&vocabulary, 4, VOCABULARY_ADDED));
+    assert_false(vocabulary_is(&vocabulary, 3, VOCABULARY_USED));
+    static const struct bytes twice[] = {{"a", 1}, {"b", 1}, {"a", 1}};
+    assert_int_equal(vocabulary_read_ranked(arena, twice, 3, NULL, "t.model", &vocabulary, &error),
+                     STATUS_INVALID);
+    assert_non_null(strstr(error.text, "t.model: the tokens 0 and 2 have the same bytes"));
+}
