@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/unicode.h"
+#include "base/utf8.h"
 
 /* ---- the pattern ---- */
 
@@ -23,6 +25,26 @@
     "|[" BLANK "]+"
 
 const struct bytes tiktoken_pattern = {PATTERN, sizeof PATTERN - 1};
+
+/* ---- pieces ---- */
+
+size_t tiktoken_piece(struct bytes text, uint32_t *window) {
+    bool blank = false;
+    uint32_t run = 0;
+    size_t at = 0;
+    if (text.count <= TIKTOKEN_RUN && text.count < *window) return text.count;
+    while (at<text.count && * window> 0) {
+        unsigned bytes;
+        bool was_blank = blank;
+        blank = unicode_is_space(utf8_read(text.data + at, &bytes));
+        run = blank == was_blank ? run + 1 : 1;
+        if (run > TIKTOKEN_RUN) return at;
+        at += bytes;
+        --*window;
+    }
+    if (*window == 0) *window = TIKTOKEN_WINDOW;
+    return at;
+}
 
 /* ---- ranks ---- */
 

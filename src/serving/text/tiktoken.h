@@ -16,6 +16,16 @@
 /* The pattern that splits text into words, in the dialect of base/pattern.h. */
 extern const struct bytes tiktoken_pattern;
 
+/* Moonshot's program gives text to the library in pieces of at most so many characters. A piece
+ * also ends within a run of more than TIKTOKEN_RUN blanks, or of more such characters without
+ * blanks. */
+#define TIKTOKEN_WINDOW 400000u
+#define TIKTOKEN_RUN 25000u
+
+/* The bytes of the first piece of `text`, which is valid UTF-8 and not empty. *window is what is
+ * left of TIKTOKEN_WINDOW, its value before the first piece of a text. */
+size_t tiktoken_piece(struct bytes text, uint32_t *window);
+
 /* Reads the lines of tiktoken.model. The tokens, in order of rank, are allocated in `scratch`.
  * Messages use `name` for the file. Returns STATUS_INVALID for a line that is not base64, a space
  * and the rank of its place (with the line), STATUS_TOO_LARGE and STATUS_NO_MEMORY. */

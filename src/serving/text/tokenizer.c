@@ -25,6 +25,7 @@ struct tokenizer {
     struct splitter splitter;
     struct prompt_frame frame;
     bool ignore_merges;         /* a word that is a token is not merged */
+    bool cuts;                  /* into the pieces of tiktoken_piece */
     uint64_t identity;          /* identifies the file: cache entries of other files are invalid */
     uint32_t longest_with[256]; /* bytes of the longest token that contains this byte */
 };
@@ -194,7 +195,7 @@ enum status tokenizer_open_tiktoken(struct arena *arena, struct arena *scratch,
         status =
             splitter_open_pattern(arena, tiktoken_pattern, files.name, &tokenizer->splitter, error);
     if (status) return status;
-    tokenizer->ignore_merges = true;
+    tokenizer->ignore_merges = tokenizer->cuts = true;
     note_lengths(tokenizer, added);
     uint64_t identity = hash_bytes(0, files.config.data, files.config.count);
     tokenizer->identity = hash_bytes(identity, files.model.data, files.model.count);
@@ -368,8 +369,16 @@ static bool put_word(void *context, struct bytes word) {
 }
 
 static bool encode_segment(struct encoding *encoding, struct bytes text) {
-    return splitter_split(&encoding->tokenizer->splitter, encoding->scratch->pattern, text,
-                          put_word, encoding);
+    uint32_t window = TIKTOKEN_WINDOW;
+    while (text.count > 0) {
+        struct bytes piece = text;
+        if (encoding->tokenizer->cuts) piece.count = tiktoken_piece(text, &window);
+        if (!splitter_split(&encoding->tokenizer->splitter, encoding->scratch->pattern, piece,
+                            put_word, encoding))
+            return false;
+        text = (struct bytes){text.data + piece.count, text.count - piece.count};
+    }
+    return true;
 }
 
 /* The first plain span that ends after `at`. */

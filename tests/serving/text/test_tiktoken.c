@@ -62,6 +62,61 @@ TEST(it_encodes_as_the_library) {
     assert_int_equal(number, 576);
 }
 
+/* The pieces of a text of so many characters, one byte each: blanks where `blanks` is set. */
+static void has_pieces(size_t words, size_t blanks, size_t more, const size_t *expected) {
+    size_t count = words + blanks + more;
+    char *text = malloc(count);
+    uint32_t window = TIKTOKEN_WINDOW;
+    memset(text, 'a', count);
+    memset(text + words, ' ', blanks);
+    for (struct bytes rest = {text, count}; rest.count > 0; expected++) {
+        size_t piece = tiktoken_piece(rest, &window);
+        assert_int_equal(piece, *expected);
+        rest = (struct bytes){rest.data + piece, rest.count - piece};
+    }
+    assert_int_equal(*expected, 0);
+    free(text);
+}
+
+TEST(long_texts_are_cut_as_moonshots_program_cuts_them) {
+    has_pieces(25000, 0, 0, (const size_t[]){25000, 0});
+    has_pieces(25001, 0, 0, (const size_t[]){25000, 1, 0});
+    has_pieces(60000, 1, 25001, (const size_t[]){25000, 25000, 35001, 1, 0});
+    has_pieces(10, 25001, 10, (const size_t[]){25010, 11, 0});
+    static char text[1200008];
+    struct bytes rest = {text, 0};
+    uint32_t window = TIKTOKEN_WINDOW;
+    for (size_t i = 0; i < 400002; i++) { /* of three bytes, or a blank */
+        memcpy(text + rest.count, i % 4 ? "中" : " ", i % 4 ? 3 : 1);
+        rest.count += i % 4 ? 3 : 1;
+    }
+    size_t piece = tiktoken_piece(rest, &window);
+    assert_int_equal(piece, 1000000);
+    rest = (struct bytes){rest.data + piece, rest.count - piece};
+    assert_int_equal(tiktoken_piece(rest, &window), 4);
+}
+
+TEST(a_cut_ends_a_word) {
+    static char text[25001];
+    static uint32_t ids[25001], last;
+    size_t count = 0, one = 0;
+    struct tokenizer_scratch *scratch = test_scratch();
+    memset(text, 'a', sizeof text);
+    assert_int_equal(tokenizer_encode(golden_tokenizer(), scratch,
+                                      (struct bytes){text, sizeof text}, plain_text_everywhere, ids,
+                                      ARRAY_COUNT(ids), &count),
+                     STATUS_OK);
+    assert_int_equal(tokenizer_encode(golden_tokenizer(), scratch, BYTES_LITERAL("a"),
+                                      plain_text_everywhere, &last, 1, &one),
+                     STATUS_OK);
+    assert_int_equal(ids[count - 1], last);
+    assert_int_equal(tokenizer_encode(golden_tokenizer(), scratch,
+                                      (struct bytes){text, sizeof text - 1}, plain_text_everywhere,
+                                      ids, ARRAY_COUNT(ids), &one),
+                     STATUS_OK);
+    assert_int_equal(one + 1, count);
+}
+
 TEST(it_knows_special_tokens_and_their_names) {
     const struct tokenizer *tokenizer = golden_tokenizer();
     uint32_t id = 0;
