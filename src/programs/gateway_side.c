@@ -398,6 +398,9 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
                 "has no tokenizer.json or tiktoken.model, prompts and answers are token ids");
     else if (!side->text.chat_template.present)
         log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
+    else if (side->text.chat_template.stand_in)
+        log_say(LOG_INFO, "model", "has no chat template, a built-in one renders chats template=%s",
+                side->text.chat_template.stand_in);
     else if (side->text.chat_template.builtin)
         log_say(LOG_INFO, "model",
                 "leaves out tools or calls in its chat template, a built-in one renders them "

@@ -182,6 +182,8 @@ static void print_template(const struct inspect_figures *figures) {
     const char *tools = figures->tools_template;
     if (!figures->chat_template)
         row("chat template", "none");
+    else if (strcmp(figures->chat_template, "own") != 0)
+        row("chat template", "none; for all chats the built-in %s", figures->chat_template);
     else if (!tools)
         row("chat template", "its own, without a place for tools");
     else if (strcmp(tools, "own") != 0)
@@ -347,8 +349,10 @@ static enum status find_templates(const char *directory, struct inspect_figures 
     enum status status = model_text_open_template(directory, &choice, &text, error);
     if (status) return status;
     const struct chat_template *found = &text.chat_template;
-    figures->chat_template = found->present ? "own" : NULL;
-    figures->tools_template = found->builtin ? found->builtin : found->prints_tools ? "own" : NULL;
+    figures->chat_template = found->stand_in ? found->stand_in : found->present ? "own" : NULL;
+    figures->tools_template = found->builtin        ? found->builtin
+                              : found->prints_tools ? figures->chat_template
+                                                    : NULL;
     model_text_close(&text);
     return STATUS_OK;
 }

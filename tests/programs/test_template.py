@@ -98,7 +98,7 @@ def check_tools(folder):
     assert "has no place for tools" in run("--chat-template", file, request={**HELLO, "tools": TOOLS})[2]
     names = [line.split()[0] for line in run("--list")[1].splitlines()]
     assert names == ["deepseek-v3", "deepseek-v3-0324", "deepseek-r1", "deepseek-r1-0528", "deepseek-v3.1",
-                     "kimi-k2", "hermes"], names
+                     "deepseek-v3.2", "kimi-k2", "hermes"], names
 
 
 def check_ids():

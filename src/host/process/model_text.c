@@ -83,7 +83,8 @@ static enum status open_tokenizer(const char *directory, struct model_text *text
 
 static enum status compile_template(struct chat_files files, struct model_text *text,
                                     struct error *error) {
-    size_t source = files.config.text.count + files.specials.text.count + files.own.text.count;
+    size_t source = files.config.text.count + files.specials.text.count + files.own.text.count +
+                    files.stand_in.text.count;
     struct lazy_memory work = lazy_memory_take(TEMPLATE_SCRATCH_BYTES + 64 * source);
     text->template_memory = lazy_memory_take(TEMPLATE_BYTES + TEMPLATE_BYTES_PER_BYTE * source);
     enum status status = STATUS_OK;
@@ -111,8 +112,30 @@ static enum status take_chosen(const char *chosen, struct bytes *out, struct err
     return STATUS_OK;
 }
 
+/* Finds the built-in template for the architecture in config.json, if there is one. */
+static enum status take_stand_in(const char *directory, struct chat_file *out,
+                                 struct error *error) {
+    char path[PATH_BYTES];
+    struct bytes json, name = {"", 0};
+    struct builtin_template builtin;
+    struct arena arena;
+    void *memory = NULL;
+    const struct tree *root = NULL;
+    enum status status = take_file(directory, "config.json", CONFIG_BYTES_MAX, path, &json, error);
+    if (status || !json.data) return status;
+    status = take_arena(64 * json.count + 65536, &memory, &arena, error);
+    if (!status) status = tree_parse(&arena, json, path, &root, error);
+    (void)tree_get_string(tree_at(tree_member(root, "architectures"), 0), &name);
+    if (!status && builtin_template_stand_in(name, &builtin))
+        *out = (struct chat_file){builtin.text, builtin.name};
+    free(memory);
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
 /* Reads the special tokens and the template: the chosen one, or else the directory's
- * chat_template.jinja, or else the template in its tokenizer_config.json. */
+ * chat_template.jinja, or else the template in its tokenizer_config.json, or else a built-in one
+ * for its architecture. */
 static enum status open_template(const char *directory, const struct template_choice *choice,
                                  bool tokens_only, struct model_text *text, struct error *error) {
     char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", in_folder[PATH_BYTES];
@@ -135,7 +158,10 @@ static enum status open_template(const char *directory, const struct template_ch
     else if (!status && directory && !tokens_only)
         status = take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, in_folder, own_text,
                            error);
-    if (!status && (files.config.text.data || files.specials.text.data || own_text->data))
+    if (!status && directory && !tokens_only && !own_text->data)
+        status = take_stand_in(directory, &files.stand_in, error);
+    if (!status && (files.config.text.data || files.specials.text.data || own_text->data ||
+                    files.stand_in.text.data))
         status = compile_template(files, text, error);
     free((void *)(uintptr_t)files.config.text.data);
     free((void *)(uintptr_t)files.specials.text.data);

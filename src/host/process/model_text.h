@@ -2,7 +2,8 @@
  * Reads the text files of a checkpoint directory: tokenizer.json, or else tiktoken.model,
  * tokenizer_config.json (chat template, bos, eos), special_tokens_map.json (tokens missing there),
  * chat_template.jinja, which overrides the template in tokenizer_config.json, and
- * generation_config.json (sampling defaults). Each may be missing. Without a tokenizer a model
+ * generation_config.json (sampling defaults). Each may be missing. The architecture in config.json
+ * may have a built-in template for a directory that has none. Without a tokenizer a model
  * works with token ids only.
  */
 #pragma once

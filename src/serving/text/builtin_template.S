@@ -13,6 +13,7 @@
     TEMPLATE(r1, "deepseek-r1.jinja")
     TEMPLATE(r1_0528, "deepseek-r1-0528.jinja")
     TEMPLATE(v31, "deepseek-v3.1.jinja")
+    TEMPLATE(v32, "deepseek-v3.2.jinja")
     TEMPLATE(kimi_k2, "kimi-k2.jinja")
     TEMPLATE(hermes, "hermes.jinja")
 

@@ -11,6 +11,7 @@
     X(r1, "deepseek-r1", "DeepSeek-R1, R1-Distill, tiny-r1")                                       \
     X(r1_0528, "deepseek-r1-0528", "DeepSeek-R1-0528")                                             \
     X(v31, "deepseek-v3.1", "DeepSeek-V3.1, V3.1-Terminus, V3.2-Exp")                              \
+    X(v32, "deepseek-v3.2", "DeepSeek-V3.2, which comes without a template")                       \
     X(kimi_k2, "kimi-k2", "for calls alone, before the first template of Kimi K2")                 \
     X(hermes, "hermes", "for tools alone, before any other template")
 
@@ -50,6 +51,12 @@ bool builtin_template_find(struct bytes name, struct builtin_template *out) {
         return true;
     }
     return false;
+}
+
+bool builtin_template_stand_in(struct bytes architecture, struct builtin_template *out) {
+    if (!bytes_equal(architecture, BYTES_LITERAL("DeepseekV32ForCausalLM"))) return false;
+    *out = builtin_template_at(BUILTIN_v32);
+    return true;
 }
 
 /* The first row whose marks all occur in the template is chosen. */

@@ -140,9 +140,12 @@ enum status chat_source_open(struct arena *arena, struct arena *scratch, struct 
     if (!status) status = read_switch(&config, "add_eos_token", &found.adds_eos, error);
     bool compiles = !status && !files.tokens_only;
     if (compiles && !own->text.data) status = find_texts(config.root, config.name, &texts, error);
-    if (compiles && !status)
-        status = chat_source_compile(arena, &texts, own->text.data ? own->name : config.name,
-                                     &found, error);
+    const char *name = own->text.data ? own->name : config.name;
+    if (compiles && !texts.usual.data && files.stand_in.text.data) {
+        texts.usual = files.stand_in.text;
+        name = found.stand_in = files.stand_in.name;
+    }
+    if (compiles && !status) status = chat_source_compile(arena, &texts, name, &found, error);
     if (compiles && !status && files.brings_tools && texts.usual.data) {
         found.text = arena_copy(arena, texts.usual);
         if (!found.text.data)

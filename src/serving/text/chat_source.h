@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Finds a checkpoint's chat templates. In order of priority, they are a file given by the operator,
- * the file chat_template.jinja, or "chat_template" in tokenizer_config.json. The latter is one
- * text, or several with names: "tool_use" is for requests with tools, "default" for the others.
- * A template without a place for tools may get a built-in one for such requests
- * (builtin_template.h). Each is compiled once. The special tokens of tokenizer_config.json (else of
- * special_tokens_map.json) are variables of every rendering, under their names, as in
- * `transformers`.
+ * the file chat_template.jinja, "chat_template" in tokenizer_config.json, or a built-in one for the
+ * model's architecture. The third is one text, or several with names: "tool_use" is for requests
+ * with tools, "default" for the others. A template without a place for tools may get a built-in one
+ * for such requests (builtin_template.h). Each is compiled once. The special tokens of
+ * tokenizer_config.json (else of special_tokens_map.json) are variables of every rendering, under
+ * their names, as in `transformers`.
  */
 #pragma once
 
@@ -21,6 +21,7 @@ struct chat_source {
     const struct jinja_program *with_tools; /* for requests with tools; often the usual one */
     struct bytes text;                      /* of the usual one, if files.brings_tools */
     const char *builtin;                    /* name of the built-in one for tools; NULL: none */
+    const char *stand_in;                   /* name of files.stand_in, if it is the usual one */
     enum tool_format calls;                 /* detected from the text of the template for tools */
     enum chat_switch adds_bos, adds_eos;    /* add_bos_token, add_eos_token */
     struct bytes bos, eos;                  /* empty: none */
@@ -37,6 +38,7 @@ struct chat_files {
     struct chat_file config;   /* tokenizer_config.json */
     struct chat_file specials; /* special_tokens_map.json: tokens that `config` does not name */
     struct chat_file own;      /* a template that has priority over the one in `config` */
+    struct chat_file stand_in; /* a template for a checkpoint that has none */
     bool tokens_only;          /* ignore templates */
     bool brings_tools;         /* a template without a place for tools may get a built-in one */
 };

@@ -34,6 +34,7 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
                                   .prints_tools = findings.prints_tools,
                                   .reads_documents = findings.reads_documents,
                                   .builtin = source.builtin,
+                                  .stand_in = source.stand_in,
                                   .calls = source.calls,
                                   .adds_bos = source.adds_bos,
                                   .adds_eos = source.adds_eos,

@@ -21,6 +21,7 @@ struct chat_template {
     bool prints_tools;
     bool reads_documents;
     const char *builtin;    /* name of the built-in template that prints tools; NULL: its own */
+    const char *stand_in;   /* name of the built-in template for all; NULL: its own */
     enum tool_format calls; /* format of the model's tool calls */
     /* add_bos_token, add_eos_token: plain prompts (never chats) start with bos, end with eos */
     enum chat_switch adds_bos, adds_eos;

@@ -46,9 +46,10 @@ static void copy_file(const char *from, const char *name) {
 }
 
 static int remove_directory(void **state) {
-    static const char *const names[] = {
-        "tokenizer.json",      "tiktoken.model", "tokenizer_config.json", "special_tokens_map.json",
-        "chat_template.jinja", "own.jinja",      "generation_config.json"};
+    static const char *const names[] = {"tokenizer.json",         "tiktoken.model",
+                                        "tokenizer_config.json",  "special_tokens_map.json",
+                                        "chat_template.jinja",    "own.jinja",
+                                        "generation_config.json", "config.json"};
     char path[128];
     model_text_close(&text);
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -112,6 +113,27 @@ TEST_AROUND(ranks_are_a_tokenizer_where_tokenizer_json_is_missing, make_director
     assert_non_null(strstr(error.text, "tiktoken.model:1: expected rank 0"));
     copy_file("models/tiny-r1/tokenizer.json", "tokenizer.json");
     assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
+}
+
+TEST_AROUND(an_architecture_without_a_template_may_get_a_built_in_one, make_directory,
+            remove_directory) {
+    write_file("config.json", "{\"architectures\": [\"DeepseekV32ForCausalLM\"]}");
+    assert_int_equal(model_text_open_template(directory, NULL, &text, &error), STATUS_OK);
+    assert_true(text.chat_template.present && text.chat_template.prints_tools);
+    assert_string_equal(text.chat_template.stand_in, "deepseek-v3.2");
+    model_text_close(&text);
+    write_file("tokenizer_config.json", "{\"chat_template\": \"its own\"}");
+    assert_int_equal(model_text_open_template(directory, NULL, &text, &error), STATUS_OK);
+    assert_null(text.chat_template.stand_in);
+    model_text_close(&text);
+    write_file("tokenizer_config.json", "{}");
+    write_file("config.json", "{\"architectures\": [\"DeepseekV3ForCausalLM\"]}");
+    assert_int_equal(model_text_open_template(directory, NULL, &text, &error), STATUS_OK);
+    assert_false(text.chat_template.present);
+    model_text_close(&text);
+    write_file("config.json", "{\"architectures\": ");
+    assert_int_equal(model_text_open_template(directory, NULL, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "/config.json"));
 }
 
 TEST_AROUND(generation_config_sets_the_defaults, make_directory, remove_directory) {

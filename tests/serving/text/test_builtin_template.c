@@ -54,7 +54,8 @@ static struct bytes with_front(struct builtin_template front, const char *file) 
 }
 
 TEST(each_release_gets_its_own) {
-    assert_int_equal(ARRAY_COUNT(releases) + 1, BUILTIN_TEMPLATE_COUNT); /* and kimi-k2 */
+    /* and kimi-k2 and deepseek-v3.2 */
+    assert_int_equal(ARRAY_COUNT(releases) + 2, BUILTIN_TEMPLATE_COUNT);
     for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
         struct chat_template found = take(releases[i].file, (struct bytes){NULL, 0}, true);
         assert_true(found.present && found.prints_tools);
@@ -225,6 +226,90 @@ TEST(v31_renders_tools_as_its_model_card_does) {
     expect_chat(GOLDENS "chat_v3_1.json",
                 "{\"messages\":[" USER("q") "]," TOOLS ",\"variables\":{\"thinking\":true}}",
                 BOS V31_TOOLS "<｜User｜>q<｜Assistant｜><think>");
+}
+
+static struct chat_template v32_template(void) {
+    return take(GOLDENS "chat_v3_2.json", builtin_of("deepseek-v3.2").text, true);
+}
+
+TEST(v32_writes_what_its_releases_program_writes) {
+    struct chat_template found = v32_template();
+    const struct tree *cases = tree_member(test_tree(test_file(GOLDENS "chat_v3_2.json")), "cases");
+    assert_true(found.prints_tools && !found.builtin && !found.thinks_by_default);
+    assert_int_equal(found.thought, CHAT_THOUGHT_SWITCHED);
+    assert_int_equal(found.calls, TOOL_FORMAT_DEEPSEEK_V32);
+    for (size_t i = 0; i < tree_count(cases); i++) {
+        const struct tree *one = tree_at(cases, i);
+        bool thinks = false;
+        assert_true(tree_get_bool(tree_member(one, "thinking"), &thinks));
+        struct chat_ask ask = {.messages = tree_member(one, "messages"),
+                               .tools = tree_member(one, "tools"),
+                               .thinking = thinks ? CHAT_THINKING_ON : CHAT_THINKING_OFF,
+                               .prompts = true};
+        (void)expect(&found, &ask, test_string(one, "text"));
+    }
+    assert_int_equal(tree_count(cases), 18);
+}
+
+TEST(v32_knows_where_its_answers_start) {
+    static const struct {
+        const char *messages;
+        enum token_stream_mode off, on;
+    } cases[] = {
+        {USER("q"), TOKEN_STREAM_IN_CONTENT, TOKEN_STREAM_IN_REASONING},
+        {ROUNDS, TOKEN_STREAM_GOES_ON, TOKEN_STREAM_IN_REASONING},
+    };
+    struct chat_template found = v32_template();
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char request[4096];
+        snprintf(request, sizeof request, "{\"messages\":[%s]," TOOLS "}", cases[i].messages);
+        for (int thinks = 0; thinks < 2; thinks++) {
+            struct chat_rendering rendering;
+            struct chat_ask ask = asked(request);
+            ask.thinking = thinks ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
+            if (renders(&found, &ask, &rendering)) fail_msg("%s", error.text);
+            assert_int_equal(rendering.stream, thinks ? cases[i].on : cases[i].off);
+        }
+    }
+}
+
+/* What clients send and the release's program refuses or means otherwise. */
+TEST(v32_takes_what_clients_send) {
+    struct chat_template found = v32_template();
+    struct chat_ask ask =
+        asked("{\"messages\":[{\"role\":\"developer\",\"content\":\"S\"}," USER("q") "]}");
+    (void)expect(&found, &ask, bytes_of(BOS "S<｜User｜>q<｜Assistant｜></think>"));
+    ask = asked("{\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":\"a\"}]}");
+    ask.thinking = CHAT_THINKING_ON;
+    (void)expect(&found, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜><think></think>a" EOS));
+    ask.continues = true;
+    ask.prompts = false;
+    (void)expect(&found, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜><think></think>a"));
+    ask = asked("{\"messages\":[" USER("q") "]}");
+    ask.prompts = false;
+    (void)expect(&found, &ask, bytes_of(BOS "<｜User｜>q"));
+    ask =
+        asked("{\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":\"\",\"tool_"
+                                          "calls\":[" CALL("look", "") "," CALL(
+                                              "go", "cut off") "]},{\"role\":\"tool\",\"content\":"
+                                                               "\"r\"}," USER("why") "]}");
+    (void)expect(&found, &ask,
+                 bytes_of(BOS "<｜User｜>q<｜Assistant｜></think>\n\n<｜DSML｜function_calls>\n"
+                              "<｜DSML｜invoke name=\"look\">\n\n</｜DSML｜invoke>\n"
+                              "<｜DSML｜invoke name=\"go\">\n<｜DSML｜parameter "
+                              "name=\"INVALID_JSON\" string=\"true\">cut off"
+                              "</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+                              "</｜DSML｜function_calls>" EOS "\n\n<function_results>\n"
+                              "<result>r</result>\n</function_results>\n\n</think>"
+                              "<｜User｜>why<｜Assistant｜></think>"));
+}
+
+TEST(an_architecture_has_a_template_that_stands_in) {
+    struct builtin_template found;
+    assert_true(builtin_template_stand_in(bytes_of("DeepseekV32ForCausalLM"), &found));
+    assert_string_equal(found.name, "deepseek-v3.2");
+    assert_false(builtin_template_stand_in(bytes_of("DeepseekV3ForCausalLM"), &found));
+    assert_false(builtin_template_stand_in(bytes_of(""), &found));
 }
 
 TEST(any_other_template_gets_tools_in_its_messages) {

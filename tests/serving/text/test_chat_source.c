@@ -51,6 +51,29 @@ TEST(the_file_beside_wins_over_the_configuration) {
     expect(&found, found.usual, "alone");
 }
 
+TEST(a_stand_in_is_taken_where_there_is_no_other) {
+    struct chat_source found;
+    struct chat_files files = {.config = file_of("{\"bos_token\":\"<s>\"}", "c.json"),
+                               .stand_in = file_of("stand-in{{ bos_token }}", "release")};
+    struct arena *arena = test_arena(4 << 20), *scratch = test_arena(4 << 20);
+    assert_int_equal(chat_source_open(arena, scratch, files, &found, &error), STATUS_OK);
+    expect(&found, found.usual, "stand-in<s>");
+    assert_string_equal(found.stand_in, "release");
+    files.config = file_of("{\"chat_template\":\"config\"}", "c.json");
+    assert_int_equal(chat_source_open(arena, scratch, files, &found, &error), STATUS_OK);
+    expect(&found, found.usual, "config");
+    assert_null(found.stand_in);
+    files.config = file_of(NULL, "c.json");
+    files.own = file_of("beside", "t.jinja");
+    assert_int_equal(chat_source_open(arena, scratch, files, &found, &error), STATUS_OK);
+    expect(&found, found.usual, "beside");
+    assert_null(found.stand_in);
+    files.own = file_of(NULL, "t.jinja");
+    files.tokens_only = true;
+    assert_int_equal(chat_source_open(arena, scratch, files, &found, &error), STATUS_OK);
+    assert_null(found.usual);
+}
+
 TEST(a_list_has_one_for_tools) {
     struct chat_source found;
     assert_int_equal(opens("{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"tools\"},"
