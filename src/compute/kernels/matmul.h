@@ -6,6 +6,10 @@
  *     s    = x_scales[m][b] * w_scale[n / 128][b]; a factor that is absent is 1; without both,
  *            acc += part
  *
+ * Codes of four bits (INT4, MXFP4) have a scale for each output and group of 32 or 128 channels. Then
+ * a block is a group, and w_scale[n][b] its scale. MXFP4's codes enter the chain as twice their
+ * value, an integer, and s is x_scales[m][b] / 2 * w_scale[n][b].
+ *
  * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth)
  * and x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part)
  * unless |x| reaches 2^120. The NaN codes 0x7F and 0xFF would count as 480 and -480: loaders refuse
@@ -34,11 +38,46 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 
-enum weight_type { WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32, WEIGHT_TYPE_COUNT };
+/* INT4: a code c is worth c - 8, in groups of 32 or 128 channels. MXFP4: E2M1 codes (sign, two bits
+ * of exponent, one of fraction), in groups of 32; OCP Microscaling Formats v1.0, 5.3.3. */
+enum weight_type {
+    WEIGHT_FP8,
+    WEIGHT_BF16,
+    WEIGHT_F32,
+    WEIGHT_INT4_32,
+    WEIGHT_INT4_128,
+    WEIGHT_MXFP4,
+    WEIGHT_TYPE_COUNT
+};
+
+/* Channels that share one of an output's scales; 0: a type without such groups. Types with groups
+ * have codes of four bits. */
+static inline uint32_t weight_type_group(enum weight_type type) {
+    if (type == WEIGHT_INT4_32 || type == WEIGHT_MXFP4) return 32;
+    return type == WEIGHT_INT4_128 ? 128 : 0;
+}
+
+/* What a code of four bits is worth, without its scale. */
+static inline float weight_type_value(enum weight_type type, uint32_t code) {
+    static const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    if (type != WEIGHT_MXFP4) return (float)code - 8;
+    return code < 8 ? e2m1[code] : -e2m1[code - 8];
+}
+
+/* A code's value is the integer of the products' chain times this. */
+static inline float weight_type_unit(enum weight_type type) {
+    return type == WEIGHT_MXFP4 ? 0.5f : 1;
+}
+
+/* Types that levels with BF16 multiply as pairs of channels. */
+static inline bool weight_type_pairs(enum weight_type type) {
+    return type == WEIGHT_FP8 || type == WEIGHT_BF16;
+}
 
 /* Bytes of `count` adjacent values. */
 static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
     size_t bits = type == WEIGHT_FP8 ? 8 : type == WEIGHT_BF16 ? 16 : 32;
+    if (weight_type_group(type)) bits = 4;
     return divide_up(count * bits, 8);
 }
 
@@ -46,6 +85,8 @@ static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
  * rows, each laid out [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side.
  * The last panel is filled up with zeros. FP8 scales are [ceil(rows / 128)][ceil(cols / 128)],
  * factors of the codes' values (the checkpoint's weight_scale_inv).
+ * Of codes of four bits a panel has words of 32 bits, [cols / 8][MATMUL_PANEL]: of eight channels
+ * 0, 2, 4, 6, 1, 3, 5 and 7, from the lowest bits on. cols is a multiple of the group.
  * On a device it lies as in the checkpoint instead: row by row, `pitch` bytes apart. */
 struct packed_matrix {
     enum weight_type type;
@@ -53,7 +94,9 @@ struct packed_matrix {
     bool ue8m0;          /* scales of quantized inputs are powers of two */
     const void *data;    /* 64-byte aligned */
     const float *scales; /* of FP8; else NULL */
-    size_t pitch;        /* on a device; 0: panels */
+    /* of types with groups, BF16: [panels][cols / group][MATMUL_PANEL]; else NULL */
+    const uint16_t *group_scales;
+    size_t pitch; /* on a device; 0: panels */
 };
 
 static inline uint32_t packed_panels(uint32_t rows) {
@@ -68,6 +111,8 @@ static inline size_t packed_data_bytes(enum weight_type type, uint32_t rows, uin
     return round_up((size_t)packed_panels(rows) * cols * packed_channel_bytes(type), 64);
 }
 static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
+    const uint32_t group = weight_type_group(type);
+    if (group) return packed_data_bytes(WEIGHT_BF16, rows, cols / group);
     return type == WEIGHT_FP8 ? round_up(divide_up(rows, QUANT_GROUP) *
                                              divide_up(cols, QUANT_GROUP) * sizeof(float),
                                          64)
@@ -79,9 +124,15 @@ static inline size_t packed_pitch(enum weight_type type, uint32_t cols) {
     return round_up(weight_type_bytes(type, cols), 16);
 }
 
+/* The lowest bit of a channel's code in its word. */
+static inline uint32_t packed_code_shift(uint32_t channel) {
+    return channel % 8 / 2 * 4 + channel % 2 * 16;
+}
+
 /* Packs rows [row_first, row_first + row_count) of a row-major matrix of element type `type` and
  * row stride `cols`; row_first is a multiple of MATMUL_PANEL, and `data` is the start of the whole
- * packed matrix. Plain C, any level reads it. */
+ * packed matrix. Plain C, any level reads it. Codes of four bits are read from words of
+ * eight channels in ascending order, from the lowest bits on. */
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data);
 

@@ -327,7 +327,7 @@ static void take_x(struct amx_chunk *chunk, packed_blocks packed) {
 
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     bool representable = job->x_is_bf16 || job->x_scales;
-    if (!representable || job->weights->type == WEIGHT_F32) {
+    if (!representable || !weight_type_pairs(job->weights->type)) {
         matmul_avx512_run(job, panel_first, panel_count);
         return;
     }

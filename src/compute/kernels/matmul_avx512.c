@@ -208,5 +208,9 @@ void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t 
         .decode = decode,
         .tile = run_tile,
     };
+    if (weight_type_group(job->weights->type)) {
+        matmul_c_run(job, panel_first, panel_count);
+        return;
+    }
     matmul_blocked_run(&leaf, job, panel_first, panel_count);
 }

@@ -15,6 +15,14 @@ static float fp8_scaled_down(uint8_t code) {
     return float_from_f16((uint16_t)((code & 0x80u) << 8 | (code & 0x7Fu) << 7));
 }
 
+/* A code of four bits, as the chain takes it. */
+static float code_at(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                     uint32_t out) {
+    size_t word = ((size_t)panel * weights->cols + channel) / 8 * MATMUL_PANEL + out;
+    uint32_t code = ((const uint32_t *)weights->data)[word] >> packed_code_shift(channel) & 15;
+    return weight_type_value(weights->type, code) / weight_type_unit(weights->type);
+}
+
 /* w[0..MATMUL_PANEL) of one input channel of a panel, as the chain takes it. */
 static void load_weights(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
                          float *w) {
@@ -26,6 +34,11 @@ static void load_weights(const struct packed_matrix *weights, uint32_t panel, ui
             break;
         case WEIGHT_BF16:
             w[i] = float_from_bf16(((const uint16_t *)weights->data)[at + i]);
+            break;
+        case WEIGHT_INT4_32:
+        case WEIGHT_INT4_128:
+        case WEIGHT_MXFP4:
+            w[i] = code_at(weights, panel, channel, i);
             break;
         default:
             w[i] = ((const float *)weights->data)[at + i];
@@ -41,24 +54,31 @@ static float x_at(const struct matmul *job, uint32_t row, uint32_t channel) {
         job->x_blocks[block + (size_t)row * QUANT_GROUP + channel % QUANT_GROUP]);
 }
 
-/* One block of one panel for rows 0..m-1: y = fma(part, s, y). */
-static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) {
+/* w_scale of matmul.h. */
+static float scale_at(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                      uint32_t out) {
+    const uint32_t group = weight_type_group(weights->type), cols = weights->cols;
+    if (group) {
+        size_t at = (size_t)panel * (cols / group) + channel / group;
+        return float_from_bf16(weights->group_scales[at * MATMUL_PANEL + out]);
+    }
+    if (weights->type != WEIGHT_FP8) return 1;
+    size_t row = panel * MATMUL_PANEL / QUANT_GROUP;
+    return weights->scales[row * divide_up(cols, QUANT_GROUP) + channel / QUANT_GROUP];
+}
+
+/* One block of one panel, from channel `first` on, for rows 0..m-1: y = fma(part, s, y). */
+static void run_block(const struct matmul *job, uint32_t panel, uint32_t first, uint32_t count) {
     const struct packed_matrix *weights = job->weights;
-    uint32_t first = block * QUANT_GROUP;
-    uint32_t count = weights->cols - first < QUANT_GROUP ? weights->cols - first : QUANT_GROUP;
     float w[QUANT_GROUP][MATMUL_PANEL];
     for (uint32_t k = 0; k < count; k++)
         load_weights(weights, panel, first + k, w[k]);
-    float w_scale = 1;
-    if (weights->type == WEIGHT_FP8)
-        w_scale = weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) *
-                                      divide_up(weights->cols, QUANT_GROUP) +
-                                  block];
-    float lift = weights->type == WEIGHT_FP8 ? 0x1p8f : 1;
+    const float lift = weights->type == WEIGHT_FP8 ? 0x1p8f : 1;
+    const float unit = weight_type_unit(weights->type);
     for (uint32_t row = 0; row < job->m; row++) {
         float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
-        float s =
-            job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
+        float x_scale =
+            job->x_scales ? job->x_scales[row * job->x_scale_stride + first / QUANT_GROUP] : 1;
         float part[MATMUL_PANEL] = {0};
         for (uint32_t k = 0; k < count; k++) {
             float x = x_at(job, row, first + k);
@@ -66,7 +86,7 @@ static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) 
                 part[i] = fmaf(x * lift, w[k][i], part[i]);
         }
         for (uint32_t i = 0; i < MATMUL_PANEL; i++)
-            y[i] = fmaf(part[i], s, y[i]);
+            y[i] = fmaf(part[i], x_scale * unit * scale_at(weights, panel, first, i), y[i]);
     }
 }
 
@@ -75,21 +95,19 @@ uint16_t matmul_c_bf16_weight(const struct packed_matrix *weights, uint32_t pane
     size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
     if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
     if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
-    size_t scale =
-        (size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * divide_up(weights->cols, QUANT_GROUP) +
-        channel / QUANT_GROUP;
     return bf16_from_float(float_from_e4m3(((const uint8_t *)weights->data)[at]) *
-                           weights->scales[scale]);
+                           scale_at(weights, panel, channel, out));
 }
 
 void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
-    uint32_t blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
+    const uint32_t cols = job->weights->cols, group = weight_type_group(job->weights->type);
+    const uint32_t block = group ? group : QUANT_GROUP;
     for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
         for (uint32_t row = 0; row < job->m; row++)
             memset(job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL, 0,
                    MATMUL_PANEL * sizeof(float));
-        for (uint32_t block = 0; block < blocks; block++)
-            run_block(job, panel, block);
+        for (uint32_t first = 0; first < cols; first += block)
+            run_block(job, panel, first, cols - first < block ? cols - first : block);
     }
 }
 
@@ -227,11 +245,10 @@ void matmul_c_gemm_amx_c_run(const struct gemm_bf16 *job) {
 static void run_dot_block(const struct matmul *job, const struct dot *dot, uint32_t panel,
                           uint32_t block, uint32_t row) {
     const struct packed_matrix *weights = job->weights;
-    uint32_t first = block * QUANT_GROUP, blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
+    uint32_t first = block * QUANT_GROUP;
     uint32_t end = weights->cols - first < QUANT_GROUP ? weights->cols : first + QUANT_GROUP;
     bool fp8 = weights->type == WEIGHT_FP8;
-    float s =
-        fp8 ? weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * blocks + block] : 1;
+    float s = scale_at(weights, panel, first, 0);
     if (job->x_scales) s = job->x_scales[row * job->x_scale_stride + block] * s;
     float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
     float part[MATMUL_PANEL] = {0}, lift_x = fp8 && dot->lifts ? 0x1p8f : 1;

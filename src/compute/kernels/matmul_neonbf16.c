@@ -155,7 +155,7 @@ void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_
         .tile = run_tile,
     };
     bool representable = job->x_is_bf16 || job->x_scales;
-    if (representable && job->weights->type != WEIGHT_F32)
+    if (representable && weight_type_pairs(job->weights->type))
         matmul_blocked_run(&leaf, job, panel_first, panel_count);
     else
         matmul_neon_run(job, panel_first, panel_count);

@@ -22,9 +22,28 @@ PACK_PANEL(pack_panel_8, uint8_t)
 PACK_PANEL(pack_panel_16, uint16_t)
 PACK_PANEL(pack_panel_32, uint32_t)
 
+/* The even codes of a word of eight, side by side. */
+static uint32_t even_codes(uint32_t word) {
+    word &= 0x0F0F0F0Fu;
+    word = (word | word >> 4) & 0x00FF00FFu;
+    return (word | word >> 8) & 0xFFFFu;
+}
+
+/* Codes of four bits; rows that fill up the panel are worth 0. */
+static void pack_panel_4(enum weight_type type, const uint32_t *source, uint32_t cols,
+                         uint32_t rows, uint32_t *panel) {
+    const uint32_t words = cols / 8, zeros = type == WEIGHT_MXFP4 ? 0 : 0x88888888u;
+    for (uint32_t w = 0; w < words; w++)
+        for (uint32_t r = 0; r < MATMUL_PANEL; r++) {
+            uint32_t word = r < rows ? source[(size_t)r * words + w] : zeros;
+            panel[(size_t)w * MATMUL_PANEL + r] = even_codes(word) | even_codes(word >> 4) << 16;
+        }
+}
+
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data) {
     check(row_first % MATMUL_PANEL == 0 && row_first + row_count <= rows);
+    if (weight_type_group(type)) check(cols % weight_type_group(type) == 0);
     for (uint32_t r = 0; r < row_count; r += MATMUL_PANEL) {
         uint32_t in_panel = row_count - r < MATMUL_PANEL ? row_count - r : MATMUL_PANEL;
         const char *from = (const char *)source + weight_type_bytes(type, (size_t)r * cols);
@@ -36,6 +55,12 @@ void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint3
         case WEIGHT_BF16:
             pack_panel_16((const uint16_t *)(const void *)from, cols, in_panel,
                           (uint16_t *)(void *)panel);
+            break;
+        case WEIGHT_INT4_32:
+        case WEIGHT_INT4_128:
+        case WEIGHT_MXFP4:
+            pack_panel_4(type, (const uint32_t *)(const void *)from, cols, in_panel,
+                         (uint32_t *)(void *)panel);
             break;
         default:
             pack_panel_32((const uint32_t *)(const void *)from, cols, in_panel,

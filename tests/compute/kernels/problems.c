@@ -24,7 +24,11 @@ static void fill_weights(struct problem *p, uint64_t *state, enum weight_kind ki
     static const enum numbers numbers[WEIGHTS_KIND_COUNT] = {NUMBERS_NORMAL, NUMBERS_LARGE,
                                                              NUMBERS_TINY};
     size_t count = (size_t)p->weights.rows * p->weights.cols;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; weight_type_group(p->weights.type) && i < count / 8; i++) {
+        const bool tiny = kind == WEIGHTS_TINY && p->weights.type == WEIGHT_MXFP4;
+        ((uint32_t *)p->raw)[i] = levels_random(state) & (tiny ? 0x99999999u : ~0u);
+    }
+    for (size_t i = 0; !weight_type_group(p->weights.type) && i < count; i++) {
         float value = levels_number(state, numbers[kind]);
         if (p->weights.type == WEIGHT_FP8)
             ((uint8_t *)p->raw)[i] = random_code(state, kind);
@@ -66,8 +70,28 @@ static void fill_x(struct problem *p, uint64_t *state, enum numbers numbers, int
                                       p->x + (size_t)r * cols, cols, false);
 }
 
+/* Group scales: of any size with numbers of all sizes, else moderate. */
+static void make_group_scales(struct problem *p, uint64_t *state, enum numbers numbers) {
+    const uint32_t groups = p->weights.cols / weight_type_group(p->weights.type);
+    const size_t count = (size_t)p->weights.rows * groups;
+    p->scale_bytes = packed_scale_bytes(p->weights.type, p->weights.rows, p->weights.cols);
+    p->group_scales = levels_buffer(p->scale_bytes);
+    p->raw_scales = malloc(count * sizeof *p->raw_scales);
+    for (size_t i = 0; i < count; i++) {
+        float scale = fabsf(levels_number(state, NUMBERS_NORMAL)) * 0.01f;
+        if (numbers == NUMBERS_MIXED) scale *= i % 3 ? 0x1p-40f : i % 2 ? 0x1p30f : 0;
+        if (p->weights.type == WEIGHT_MXFP4) scale = exp2f(floorf(log2f(scale + 0x1p-126f)));
+        p->raw_scales[i] = bf16_from_float(scale);
+    }
+    matmul_pack(WEIGHT_BF16, p->raw_scales, p->weights.rows, groups, 0, p->weights.rows,
+                p->group_scales);
+    p->weights.group_scales = p->group_scales;
+}
+
 struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
                             uint32_t k, enum weight_kind kind, enum numbers numbers, int form) {
+    const uint32_t group = weight_type_group(type);
+    if (group) k = (uint32_t)round_up(k, group);
     struct problem p = {.weights = {.type = type, .rows = n, .cols = k}, .m = m};
     p.raw = malloc(weight_type_bytes(type, (size_t)n * k));
     p.data_bytes = packed_data_bytes(type, n, k);
@@ -87,6 +111,7 @@ struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, 
             p.scales[i] = fabsf(levels_number(state, NUMBERS_NORMAL)) * 0.01f;
         p.weights.scales = p.scales;
     }
+    if (group) make_group_scales(&p, state, numbers);
     fill_x(&p, state, numbers, form);
     return p;
 }
@@ -95,6 +120,8 @@ void problem_free(struct problem *p) {
     free(p->raw);
     levels_free(p->data, p->data_bytes);
     if (p->scales) levels_free(p->scales, p->scale_bytes);
+    if (p->group_scales) levels_free(p->group_scales, p->scale_bytes);
+    free(p->raw_scales);
     levels_free(p->x, p->x_bytes);
     if (p->x_scales) levels_free(p->x_scales, p->x_scale_bytes);
     if (p->x_blocks) levels_free(p->x_blocks, p->x_block_bytes);
@@ -135,6 +162,13 @@ double problem_weight(const struct problem *p, uint32_t row, uint32_t col) {
         return (double)float_from_e4m3(((uint8_t *)p->raw)[at]) *
                (double)p->scales[row / QUANT_GROUP * blocks + col / QUANT_GROUP];
     }
+    const uint32_t group = weight_type_group(p->weights.type);
+    if (group) {
+        uint32_t code = ((uint32_t *)p->raw)[at / 8] >> at % 8 * 4 & 15;
+        size_t of_scale = (size_t)row * (p->weights.cols / group) + col / group;
+        return (double)weight_type_value(p->weights.type, code) *
+               (double)float_from_bf16(p->raw_scales[of_scale]);
+    }
     if (p->weights.type == WEIGHT_BF16) return (double)float_from_bf16(((uint16_t *)p->raw)[at]);
     return (double)((float *)p->raw)[at];
 }
@@ -143,7 +177,8 @@ double problem_weight(const struct problem *p, uint32_t row, uint32_t col) {
  * `rounds`: w s is rounded to BF16. */
 static void check_near_exact(const char *name, const struct problem *p, bool rounds,
                              const float *y) {
-    uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, QUANT_GROUP);
+    const uint32_t group = weight_type_group(p->weights.type);
+    uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, group ? group : QUANT_GROUP);
     size_t y_stride = (size_t)packed_panels(p->weights.rows) * MATMUL_PANEL;
     for (uint32_t r = 0; r < p->m; r++)
         for (uint32_t n = 0; n < p->weights.rows; n++) {
@@ -166,7 +201,7 @@ static void check_near_exact(const char *name, const struct problem *p, bool rou
 }
 
 static bool uses_pairs(const struct kernels *level, const struct problem *p) {
-    return level->gemm_bf16 && p->weights.type != WEIGHT_F32 && (p->x_is_bf16 || p->x_scales);
+    return level->gemm_bf16 && weight_type_pairs(p->weights.type) && (p->x_is_bf16 || p->x_scales);
 }
 
 /* Weights get their scales before they are multiplied. */

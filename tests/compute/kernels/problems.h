@@ -9,6 +9,7 @@ struct problem {
     struct packed_matrix weights;
     void *raw, *data; /* row-major, packed */
     float *scales;
+    uint16_t *raw_scales, *group_scales; /* of types with groups: [rows][groups], packed */
     size_t data_bytes, scale_bytes;
     float *x, *x_scales;
     uint16_t *x_blocks; /* form 3: x, too, for what checks the product */
@@ -19,7 +20,7 @@ struct problem {
 
 enum weight_kind { WEIGHTS_RANDOM, WEIGHTS_EXTREME, WEIGHTS_TINY, WEIGHTS_KIND_COUNT };
 
-/* m rows times a matrix of n rows and k columns. `form` of the rows: 0 any float, 1 BF16 values, 2
+/* m rows times a matrix of n rows and k columns, rounded up to whole groups. `form` of the rows: 0 any float, 1 BF16 values, 2
  * E4M3 values with scales, 3 BF16 values in blocks of channels. */
 #define PROBLEM_FORMS 4
 struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
