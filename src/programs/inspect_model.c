@@ -75,12 +75,10 @@ static uint64_t stored_bytes(const struct inspect_figures *figures,
         const struct tensor *scale = checkpoint_scale(figures->checkpoint, tensor);
         return tensor->bytes + (scale ? scale->bytes : 0);
     }
-    if (wanted->quantized && figures->shape->fp8)
-        return safetensors_tensor_type_bytes(TENSOR_E4M3, values) +
-               safetensors_tensor_type_bytes(TENSOR_F32,
-                                             divide_up(wanted->rows, QUANT_GROUP) *
-                                                 divide_up(wanted->columns, QUANT_GROUP));
-    return safetensors_tensor_type_bytes(wanted->is_bias ? TENSOR_F32 : TENSOR_BF16, values);
+    const struct layout_stored stored = layout_stored(figures->shape, wanted);
+    return safetensors_tensor_type_bytes(stored.type, values) +
+           safetensors_tensor_type_bytes(stored.scale_type,
+                                         stored.scale_rows * stored.scale_columns);
 }
 
 static enum status count_tensor(void *context, const struct layout_tensor *wanted,
@@ -195,8 +193,14 @@ static void print_template(const struct inspect_figures *figures) {
 static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape_architecture_name(shape->architecture));
-    row("weights", "%s",
-        shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
+    static const char *const packed[] = {[EXPERTS_INT4_32] = "INT4 in groups of 32",
+                                         [EXPERTS_INT4_128] = "INT4 in groups of 128",
+                                         [EXPERTS_MXFP4] = "MXFP4"};
+    if (shape->expert_form != EXPERTS_PLAIN)
+        row("weights", "experts %s, the rest BF16", packed[shape->expert_form]);
+    else
+        row("weights", "%s",
+            shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
     row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->memory.moe_layers,
         shape->mtp_layers, shape->mtp_layers > mtp_layers(figures) ? ", weights absent" : "");
     row("hidden, vocabulary", "%u, %u%s", shape->hidden, shape->vocab,

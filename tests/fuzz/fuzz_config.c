@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static enum status check_tensor(void *context, const struct layout_tensor *tensor,
                                 struct error *error) {
     check(tensor->rows > 0 && tensor->columns > 0 && tensor->kind < LAYOUT_KIND_COUNT);
+    check(!tensor->packed || tensor->columns % 32 == 0);
     check(strlen(tensor->name) + strlen("_scale_inv") < LAYOUT_NAME_BYTES);
     return STATUS_OK;
 }

@@ -331,8 +331,19 @@ static void expect_exact(const char *directory, enum kernel_level level) {
 
 static char cases[GOLDEN_CASES_MAX][512];
 
+/* The cases of this run: the engine for GPUs refuses experts in four bits. */
+static uint32_t take_cases(void) {
+    uint32_t count = golden_cases(cases), kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (device && strstr(strrchr(cases[i], '/'), "int4")) continue;
+        if (kept < i) memcpy(cases[kept], cases[i], sizeof cases[i]);
+        kept++;
+    }
+    return kept;
+}
+
 static void f32_meets_every_golden(void **state) {
-    uint32_t count = golden_cases(cases);
+    uint32_t count = take_cases();
     assert_true(count >= 3);
     for (uint32_t i = 0; i < count; i++)
         expect_exact(cases[i], kernels_detect());
@@ -348,7 +359,7 @@ static void f32_meets_a_golden_at_every_level(void **state) {
 
 /* Compare only quiet positions of short prompts; 80 % of them within 1e-3. */
 static void quantized_activations_meet_the_pass_rule(void **state) {
-    uint32_t count = golden_cases(cases), files = 0;
+    uint32_t count = take_cases(), files = 0;
     for (uint32_t i = 0; i < count * EXPERT_SUM_COUNT; i++) {
         const char *directory = cases[i % count];
         struct way way = {ACTIVATIONS_FP8_F32, (enum expert_sum)(i / count)};
@@ -479,7 +490,7 @@ static void expect_rounded(const char *directory, const struct rounded *mode) {
 }
 
 static void rounded_modes_stay_near(void **state) {
-    uint32_t count = golden_cases(cases);
+    uint32_t count = take_cases();
     for (size_t i = 0; i < ARRAY_COUNT(rounded) * count; i++)
         expect_rounded(cases[i % count], &rounded[i / count]);
 }
@@ -560,7 +571,7 @@ static void measure_places(const char *directory, const struct rounded *mode) {
 
 /* deviations.json: {case: {mode: {file: [each place's]}}}, of the tree's cases. */
 static int measure(void) {
-    uint32_t count = golden_cases(cases);
+    uint32_t count = take_cases();
     printf("{");
     for (uint32_t i = 0; i < count; i++) {
         char before[32] = "";

@@ -13,8 +13,8 @@ import tempfile
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
-cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn",
-         "v3-fp8-yarn-g8-mtp-sharded"]
+cases = ["k2thinking-int4-g32", "v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp",
+         "v3-fp8-odd-noq-g1-noyarn", "v3-fp8-yarn-g8-mtp-sharded"]
 
 
 def run(*arguments, code=0, timeout=900):

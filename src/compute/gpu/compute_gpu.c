@@ -482,6 +482,10 @@ static enum status no_cuda(struct error *error) {
 
 enum status compute_gpu_take_kernels(struct model *model, const struct model_options *options,
                                      const struct gpu_kernels *kernels, struct error *error) {
+    if (model->shape->expert_form != EXPERTS_PLAIN)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the GPU engine does not support experts in INT4 or MXFP4; use "
+                         "--device cpu");
     enum status status = kernels->takes ? kernels->takes(model, options->mtp, error) : STATUS_OK;
     model->device_kernels = kernels;
     model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;

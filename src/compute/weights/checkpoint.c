@@ -19,6 +19,7 @@
 #include "base/number.h"
 #include "base/sha256.h"
 #include "base/tree.h"
+#include "compute/kernels/matmul.h"
 #include "compute/weights/layout.h"
 
 #define SINGLE "model.safetensors"
@@ -191,6 +192,37 @@ static const struct unsupported *unsupported_of(const struct checkpoint *checkpo
                    by_unsupported_name);
 }
 
+static bool ends_with(const char *name, const char *suffix) {
+    size_t end = strlen(name), bytes = strlen(suffix);
+    return end > bytes && !strcmp(name + end - bytes, suffix);
+}
+
+/* Codes of four bits are known by the name of the weight that they stand for. */
+static bool cut_packed_name(const struct checkpoint *checkpoint, char *name) {
+    if (checkpoint->shape.expert_form == EXPERTS_PLAIN || !ends_with(name, LAYOUT_PACKED_SUFFIX))
+        return false;
+    name[strlen(name) - strlen(LAYOUT_PACKED_SUFFIX)] = '\0';
+    return true;
+}
+
+/* Makes codes of four bits and their scales of a shard's words and bytes. Returns false if the
+ * tensor is neither. `packed`: its name says that it is codes. */
+static bool read_packed(const struct checkpoint *checkpoint, const struct safetensors_entry *entry,
+                        bool packed, struct tensor *tensor) {
+    const enum expert_form form = checkpoint->shape.expert_form;
+    const bool mxfp4 = form == EXPERTS_MXFP4, bytes = !strcmp(entry->type_name, "U8");
+    if (form == EXPERTS_PLAIN || entry->dims != 2) return false;
+    if (packed && (mxfp4 ? bytes : !strcmp(entry->type_name, "I32"))) {
+        tensor->type = (enum tensor_type)(TENSOR_INT4_32 + (form - EXPERTS_INT4_32));
+        return !__builtin_mul_overflow(entry->shape[1], mxfp4 ? 2 : 8, &tensor->shape[1]);
+    }
+    if (!mxfp4 || !(bytes || !strcmp(entry->type_name, "F8_E8M0")) ||
+        !ends_with(tensor->name, LAYOUT_GROUP_SCALE_SUFFIX))
+        return false;
+    tensor->type = TENSOR_E8M0;
+    return true;
+}
+
 /* Adds the tensors of a shard's header. If there is an index, adds only those that it assigns to
  * this shard. */
 static void add_entries(struct checkpoint *checkpoint, uint32_t index,
@@ -203,22 +235,24 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
     check(at);
     for (uint32_t i = 0; i < header->count; i++) {
         const struct safetensors_entry *entry = &header->entries[i];
-        const struct index_row *row = index_row_of(checkpoint, entry->name);
+        char *name = memcpy(at, entry->name, strlen(entry->name) + 1);
+        const bool packed = cut_packed_name(checkpoint, name);
+        const struct index_row *row = index_row_of(checkpoint, name);
         if (checkpoint->index_name && (!row || row->shard != index)) continue;
-        const char *name = memcpy(at, entry->name, strlen(entry->name) + 1);
         at += strlen(name) + 1;
-        if (entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2) {
+        struct tensor tensor = {.name = name,
+                                .type = entry->type,
+                                .dims = entry->dims,
+                                .shape = {entry->shape[0], entry->dims == 2 ? entry->shape[1] : 1},
+                                .data = entry->data,
+                                .bytes = entry->bytes,
+                                .file = shard->name};
+        if (!read_packed(checkpoint, entry, packed, &tensor) &&
+            (packed || entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2)) {
             add_unsupported(checkpoint, shard, entry, name);
             continue;
         }
-        add_tensor(checkpoint, &(struct tensor){.name = name,
-                                                .type = entry->type,
-                                                .dims = entry->dims,
-                                                .shape = {entry->shape[0],
-                                                          entry->dims == 2 ? entry->shape[1] : 1},
-                                                .data = entry->data,
-                                                .bytes = entry->bytes,
-                                                .file = shard->name});
+        add_tensor(checkpoint, &tensor);
     }
 }
 
@@ -276,6 +310,7 @@ static enum status checkpoint_add_row(struct checkpoint *checkpoint, struct aren
     if (!copy.data)
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", checkpoint->index_name);
     safetensors_shown(copy.data, shown);
+    (void)cut_packed_name(checkpoint, (char *)(uintptr_t)copy.data);
     char name[256] = "";
     if (tree_get_string(value, &file) && file.count < sizeof name)
         memcpy(name, file.data, file.count);
@@ -385,8 +420,10 @@ static const char *expected_text(const struct shape *shape, const struct layout_
                                  char out[128]) {
     char dims[SAFETENSORS_SHAPE_BYTES];
     uint64_t extents[2] = {wanted->rows, wanted->columns};
-    format_text(out, 128, "%s %s",
-                wanted->quantized && shape->fp8 ? "F8_E4M3, BF16, F16 or F32" : "BF16, F16 or F32",
+    const struct layout_stored stored = layout_stored(shape, wanted);
+    const bool other = stored.scale_suffix != NULL; /* none of those that are always taken */
+    format_text(out, 128, "%s%sBF16, F16 or F32 %s",
+                other ? safetensors_tensor_type_name(stored.type) : "", other ? ", " : "",
                 safetensors_shape_text(extents, wanted->dims, dims));
     return out;
 }
@@ -426,27 +463,32 @@ static enum status check_scale_values(const struct tensor *scale, struct error *
 static enum status check_scale(const struct checkpoint *checkpoint, const struct tensor *weight,
                                struct error *error) {
     const struct tensor *scale = checkpoint_scale(checkpoint, weight);
-    uint64_t extents[2] = {divide_up(weight->shape[0], QUANT_GROUP),
-                           divide_up(weight->shape[1], QUANT_GROUP)};
+    const struct layout_stored stored =
+        layout_stored_as(weight->type, weight->shape[0], weight->shape[1]);
+    const uint64_t extents[2] = {stored.scale_rows, stored.scale_columns};
+    /* a float may be narrower; other scales are multiplied as they lie */
+    const bool any_float = stored.scale_type == TENSOR_F32;
+    const char *type = safetensors_tensor_type_name(stored.scale_type);
     char expected[SAFETENSORS_SHAPE_BYTES], found[SAFETENSORS_SHAPE_BYTES];
     safetensors_shape_text(extents, 2, expected);
     if (!scale) {
         char name[LAYOUT_NAME_BYTES + 16];
-        format_text(name, sizeof name, "%s" LAYOUT_SCALE_SUFFIX, weight->name);
+        format_text(name, sizeof name, "%s%s", weight->name, stored.scale_suffix);
         const struct unsupported *unsupported = unsupported_of(checkpoint, name);
         if (unsupported)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "%s: tensor '%s': expected F32 %s, found %s %s", unsupported->file,
-                             name, expected, unsupported->type_name,
+                             "%s: tensor '%s': expected %s %s, found %s %s", unsupported->file,
+                             name, type, expected, unsupported->type_name,
                              safetensors_shape_text(unsupported->shape, unsupported->dims, found));
-        return error_set(
-            error, STATUS_NOT_FOUND,
-            "%s: tensor '%s': expected F32 %s for its F8_E4M3 weight, found no such tensor",
-            listing_name(checkpoint), name, expected);
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%s: tensor '%s': expected %s %s for its %s weight, found no such tensor",
+                         listing_name(checkpoint), name, type, expected,
+                         safetensors_tensor_type_name(weight->type));
     }
-    if (scale->type == TENSOR_E4M3 || !has_shape(scale, extents[0], extents[1], 2))
-        return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected F32 %s, found %s %s",
-                         scale->file, scale->name, expected,
+    if ((any_float ? scale->type >= TENSOR_E4M3 : scale->type != stored.scale_type) ||
+        !has_shape(scale, extents[0], extents[1], 2))
+        return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s %s, found %s %s",
+                         scale->file, scale->name, type, expected,
                          safetensors_tensor_type_name(scale->type),
                          safetensors_shape_text(scale->shape, scale->dims, found));
     return STATUS_OK;
@@ -467,8 +509,10 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     if (!tensor && wanted->optional && !unsupported_of(checkpoint, wanted->name)) return STATUS_OK;
     if (!tensor) return report_absent(checkpoint, wanted, error);
     const bool quantized = tensor->type == TENSOR_E4M3;
+    const bool packed = tensor->type > TENSOR_E4M3; /* E8M0 can only be a scale */
     if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
-        (quantized && !wanted->quantized)) {
+        (quantized && !wanted->quantized) ||
+        (packed && (!wanted->packed || tensor->type == TENSOR_E8M0))) {
         char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
                          tensor->file, tensor->name, expected_text(shape, wanted, expected),
@@ -481,7 +525,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
             "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
             "quantization_config that says how it is scaled",
             tensor->file, tensor->name);
-    return quantized ? check_scale(checkpoint, tensor, error) : STATUS_OK;
+    return quantized || packed ? check_scale(checkpoint, tensor, error) : STATUS_OK;
 }
 
 /* Finds any tensor of the MTP layers. Many copies of a checkpoint have none. */
@@ -511,11 +555,10 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
 
 /* ---- the check of values ---- */
 
-/* True for scales, norms and biases. */
+/* True for FP8's scales, norms and biases. The many scales of codes of four bits are checked when
+ * they are packed. */
 static bool is_verified(const struct tensor *tensor) {
-    size_t end = strlen(tensor->name), suffix = strlen(LAYOUT_SCALE_SUFFIX);
-    return tensor->dims == 1 ||
-           (end > suffix && !strcmp(tensor->name + end - suffix, LAYOUT_SCALE_SUFFIX));
+    return tensor->dims == 1 || ends_with(tensor->name, LAYOUT_SCALE_SUFFIX);
 }
 
 struct verification {
@@ -570,24 +613,21 @@ static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
 static enum status add_expected(void *context, const struct layout_tensor *wanted,
                                 struct error *error) {
     struct checkpoint *checkpoint = context;
-    const bool quantized = wanted->quantized && checkpoint->shape.fp8;
+    const struct layout_stored stored = layout_stored(&checkpoint->shape, wanted);
     char scale[LAYOUT_NAME_BYTES + 16];
     add_absent(checkpoint, (struct tensor){
                                .name = wanted->name,
-                               .type = quantized         ? TENSOR_E4M3
-                                       : wanted->is_bias ? TENSOR_F32
-                                                         : TENSOR_BF16,
+                               .type = stored.type,
                                .dims = wanted->dims,
                                .shape = {wanted->rows, wanted->columns},
                            });
-    if (!quantized) return STATUS_OK;
-    format_text(scale, sizeof scale, "%s" LAYOUT_SCALE_SUFFIX, wanted->name);
+    if (!stored.scale_suffix) return STATUS_OK;
+    format_text(scale, sizeof scale, "%s%s", wanted->name, stored.scale_suffix);
     add_absent(checkpoint, (struct tensor){
                                .name = scale,
-                               .type = TENSOR_F32,
+                               .type = stored.scale_type,
                                .dims = 2,
-                               .shape = {divide_up(wanted->rows, QUANT_GROUP),
-                                         divide_up(wanted->columns, QUANT_GROUP)},
+                               .shape = {stored.scale_rows, stored.scale_columns},
                            });
     return STATUS_OK;
 }
@@ -599,6 +639,19 @@ static void sort_tensors(struct checkpoint *checkpoint) {
     if (checkpoint->unsupported_count)
         qsort(checkpoint->unsupported, checkpoint->unsupported_count,
               sizeof *checkpoint->unsupported, by_unsupported_name);
+}
+
+/* The names of a file differ, but those of codes are cut. */
+static enum status check_names(const struct checkpoint *checkpoint, struct error *error) {
+    for (uint32_t i = 1; i < checkpoint->tensor_count; i++) {
+        const struct tensor *tensor = &checkpoint->tensors[i];
+        if (!strcmp(tensor[-1].name, tensor->name))
+            return error_set(error, STATUS_INVALID,
+                             "%s: tensor '%s': expected one tensor, found it twice, as codes and "
+                             "as another type",
+                             tensor->file, tensor->name);
+    }
+    return STATUS_OK;
 }
 
 /* With a tied head the embedding replaces lm_head, whatever the file has under that name. */
@@ -677,7 +730,8 @@ static enum status read_directory(struct checkpoint *checkpoint, enum checkpoint
     }
     if (status != STATUS_OK) return status;
     sort_tensors(checkpoint);
-    if (!checkpoint->whole) {
+    status = check_names(checkpoint, error);
+    if (status == STATUS_OK && !checkpoint->whole) {
         status = layout_for_each(&checkpoint->shape, add_expected, checkpoint, error);
         sort_tensors(checkpoint);
     }
@@ -772,9 +826,10 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum t
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight) {
     char name[LAYOUT_NAME_BYTES + 16];
-    size_t wanted = strlen(weight->name) + strlen(LAYOUT_SCALE_SUFFIX);
-    if (wanted >= sizeof name) return NULL; /* no weight has such a long name */
-    format_text(name, sizeof name, "%s" LAYOUT_SCALE_SUFFIX, weight->name);
+    const char *suffix = layout_stored_as(weight->type, 0, 0).scale_suffix;
+    if (!suffix || strlen(weight->name) + strlen(suffix) >= sizeof name)
+        return NULL; /* no weight has such a long name */
+    format_text(name, sizeof name, "%s%s", weight->name, suffix);
     return checkpoint_tensor(checkpoint, name);
 }
 
@@ -812,8 +867,22 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint) {
     return checkpoint->shard_count > 0;
 }
 
+static void codes_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
+                           float *out) {
+    const enum weight_type type =
+        (enum weight_type)(WEIGHT_INT4_32 + (tensor->type - TENSOR_INT4_32));
+    const uint8_t *bytes = tensor->data;
+    check(tensor->data && first / 2 <= tensor->bytes && count <= 2 * tensor->bytes - first);
+    for (uint64_t i = 0; i < count; i++, first++)
+        out[i] = weight_type_value(type, bytes[first / 2] >> first % 2 * 4 & 15);
+}
+
 void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
                                 float *out) {
+    if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4) {
+        codes_to_float(tensor, first, count, out);
+        return;
+    }
     const uint64_t size =
         safetensors_tensor_type_bytes(tensor->type, 1); /* a whole number for all these types */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
@@ -822,6 +891,8 @@ void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uin
         uint16_t half;
         if (tensor->type == TENSOR_E4M3) {
             out[i] = float_from_e4m3(*at);
+        } else if (tensor->type == TENSOR_E8M0) {
+            out[i] = *at == 0xFF ? NAN : ldexpf(1, *at - 127);
         } else if (tensor->type == TENSOR_F32) {
             memcpy(&out[i], at, sizeof *out);
         } else {

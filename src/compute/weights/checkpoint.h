@@ -9,6 +9,8 @@
 #include "compute/weights/load_progress.h"
 #include "compute/weights/safetensors.h" /* enum tensor_type */
 
+/* Codes of four bits have the name, type and extents of the weight that they stand for, whatever
+ * the file calls them (X.weight_packed, I32 [rows][cols / 8] or U8 [rows][cols / 2]). */
 struct tensor {
     const char *name;
     enum tensor_type type;
@@ -33,8 +35,8 @@ enum checkpoint_parts {
 
 /* Opens and validates a checkpoint. Headers must have valid sizes, types and offsets without
  * overlap. Every tensor of the shape must exist with the right dims and a usable type. FP8 tensors
- * must have a scale of ceil(rows/128) x ceil(cols/128), possibly in another shard. Other tensors
- * are ignored. The MTP layers of config.json may be absent altogether, as many copies drop them
+ * must have a scale of ceil(rows/128) x ceil(cols/128), codes of four bits one for each row and
+ * group, possibly in another shard. Other tensors are ignored. The MTP layers of config.json may be absent altogether, as many copies drop them
  * (checkpoint_has_mtp). An error names file, tensor, expected and found in one line. */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
@@ -93,7 +95,7 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint);
 /* 32 bytes that identify these files: a hash of the identity and each shard's modification time. */
 void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
 
-/* Converts `count` elements from `first` on to floats. FP8 codes are not multiplied by scales. */
+/* Converts `count` elements from `first` on to floats. Codes are not multiplied by scales. */
 void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
                                 float *out);
 

@@ -197,6 +197,7 @@ static void visit_tensor(struct layout_walk *walk, enum tensor_name name, uint32
         .quantized = row->columns != NO_COLUMNS &&
                      (row->kind == LAYOUT_ATTENTION || row->kind == LAYOUT_DENSE ||
                       row->kind == LAYOUT_EXPERT || row->kind == LAYOUT_SHARED),
+        .packed = row->kind == LAYOUT_EXPERT && walk->shape->expert_form != EXPERTS_PLAIN,
         .is_bias = name == NAME_ROUTER_BIAS,
         .is_mtp = layer != LAYOUT_NONE && walk->shape->layer_kinds[layer].is_mtp,
         .optional = name == NAME_MTP_EMBEDDING || name == NAME_MTP_HEAD,
@@ -235,6 +236,38 @@ enum status layout_for_each(const struct shape *shape, layout_visit *visit, void
         visit_section(&walk, SECTION_MTP_BACK, layer);
     }
     return walk.status;
+}
+
+struct layout_stored layout_stored_as(enum tensor_type type, uint64_t rows, uint64_t columns) {
+    struct layout_stored stored = {.type = type};
+    const uint32_t group = type == TENSOR_INT4_128 ? 128 : 32;
+    switch (type) {
+    case TENSOR_E4M3:
+        stored.scale_type = TENSOR_F32;
+        stored.scale_suffix = LAYOUT_SCALE_SUFFIX;
+        stored.scale_rows = divide_up(rows, QUANT_GROUP);
+        stored.scale_columns = divide_up(columns, QUANT_GROUP);
+        break;
+    case TENSOR_INT4_32:
+    case TENSOR_INT4_128:
+    case TENSOR_MXFP4:
+        stored.scale_type = type == TENSOR_MXFP4 ? TENSOR_E8M0 : TENSOR_BF16;
+        stored.scale_suffix = LAYOUT_GROUP_SCALE_SUFFIX;
+        stored.scale_rows = rows;
+        stored.scale_columns = columns / group;
+        break;
+    default:
+        break;
+    }
+    return stored;
+}
+
+struct layout_stored layout_stored(const struct shape *shape, const struct layout_tensor *tensor) {
+    enum tensor_type type = tensor->is_bias ? TENSOR_F32 : TENSOR_BF16;
+    if (tensor->quantized && shape->fp8) type = TENSOR_E4M3;
+    if (tensor->packed)
+        type = (enum tensor_type)(TENSOR_INT4_32 + (shape->expert_form - EXPERTS_INT4_32));
+    return layout_stored_as(type, tensor->rows, tensor->columns);
 }
 
 bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name) {

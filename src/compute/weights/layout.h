@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "compute/weights/safetensors.h" /* enum tensor_type */
 #include "compute/weights/shape.h"
 
 enum tensor_name {
@@ -61,7 +62,11 @@ enum layout_kind {
 
 #define LAYOUT_NONE UINT32_MAX
 #define LAYOUT_NAME_BYTES 96
-#define LAYOUT_SCALE_SUFFIX "_scale_inv" /* suffix of a tensor's name for its scales */
+/* Suffixes of a tensor's name for its scales: those of FP8, and of codes of four bits. Such codes
+ * themselves have a suffix in files, and none in any table of ours. */
+#define LAYOUT_SCALE_SUFFIX "_scale_inv"
+#define LAYOUT_GROUP_SCALE_SUFFIX "_scale"
+#define LAYOUT_PACKED_SUFFIX "_packed"
 
 struct layout_tensor {
     char name[LAYOUT_NAME_BYTES];
@@ -72,6 +77,7 @@ struct layout_tensor {
     uint32_t dims;          /* 1: [rows]; 2: [rows][columns], y = W x */
     uint64_t rows, columns; /* columns is 1 where dims is 1 */
     bool quantized;         /* a linear that FP8 checkpoints store as F8_E4M3 with a scale */
+    bool packed;            /* a linear that this shape's checkpoints store in four bits */
     bool is_bias;           /* the router's correction bias: usually F32 */
     bool is_mtp;            /* in an MTP layer */
     bool optional;          /* an MTP layer's copy of the embedding or the head */
@@ -87,6 +93,16 @@ enum status layout_for_each(const struct shape *shape, layout_visit *visit, void
  * `expert` for all but routed experts. */
 void layout_write_name(const struct shape *shape, enum tensor_name name, uint32_t layer,
                        uint32_t expert, char out[LAYOUT_NAME_BYTES]);
+
+/* How checkpoints of this shape store a tensor. */
+struct layout_stored {
+    enum tensor_type type, scale_type;
+    const char *scale_suffix; /* NULL: no scales */
+    uint64_t scale_rows, scale_columns;
+};
+struct layout_stored layout_stored(const struct shape *shape, const struct layout_tensor *tensor);
+/* The same of a tensor that has another type than expected. */
+struct layout_stored layout_stored_as(enum tensor_type type, uint64_t rows, uint64_t columns);
 
 /* True for linears that take quantized inputs with power-of-two scales, if the checkpoint's
  * scale_fmt is "ue8m0" (V3.1). In DeepSeek-V3 inference/model.py only the plain Linear passes

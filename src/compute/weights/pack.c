@@ -18,6 +18,8 @@
 
 enum weight_type pack_type(const struct tensor *tensor) {
     if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
+    if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4)
+        return (enum weight_type)(WEIGHT_INT4_32 + (tensor->type - TENSOR_INT4_32));
     return tensor->type == TENSOR_BF16 ? WEIGHT_BF16 : WEIGHT_F32;
 }
 
@@ -95,13 +97,13 @@ static bool floats_are_finite(const float *values, size_t count) {
 
 static void apply_scales(const struct pack_job *job, float *values) {
     uint64_t cols = pack_columns(job->tensor), scale_cols = pack_columns(job->scale);
+    const uint32_t own = weight_type_group(pack_type(job->tensor)), group = own ? own : QUANT_GROUP;
     for (uint32_t r = 0; r < job->row_count; r++) {
-        uint64_t scale_row = (job->source_row + r) / QUANT_GROUP;
-        for (uint64_t c = 0; c < cols; c += QUANT_GROUP) {
+        uint64_t scale_row = (job->source_row + r) / (own ? 1 : QUANT_GROUP);
+        for (uint64_t c = 0; c < cols; c += group) {
             float scale;
-            checkpoint_tensor_to_float(job->scale, scale_row * scale_cols + c / QUANT_GROUP, 1,
-                                       &scale);
-            uint64_t end = c + QUANT_GROUP < cols ? c + QUANT_GROUP : cols;
+            checkpoint_tensor_to_float(job->scale, scale_row * scale_cols + c / group, 1, &scale);
+            uint64_t end = c + group < cols ? c + group : cols;
             for (uint64_t i = c; i < end; i++)
                 values[r * cols + i] *= scale;
         }
@@ -126,6 +128,10 @@ static bool pack_fetch(const struct pack_job *job, void *to) {
     if (job->type == WEIGHT_FP8) {
         memcpy(to, from, count);
         return codes_are_finite(to, count);
+    }
+    if (weight_type_group(job->type)) {
+        memcpy(to, from, count / 2);
+        return true; /* every code is a number */
     }
     if (job->type == WEIGHT_BF16 && job->tensor->type == TENSOR_BF16) {
         memcpy(to, from, count * sizeof(uint16_t));

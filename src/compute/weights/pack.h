@@ -28,7 +28,7 @@ struct pack_job {
     enum pack_form form;
     enum weight_type type; /* of the packed values */
     const struct tensor *tensor;
-    const struct tensor *scale; /* multiplied in when E4M3 becomes F32 or BF16; else NULL */
+    const struct tensor *scale; /* multiplied in when codes become F32 or BF16; else NULL */
     uint64_t source_row;
     uint32_t row_count;
     void *data;   /* destination of the first panel or value; PACK_SCAN: NULL */

@@ -12,11 +12,14 @@
 
 #define LENGTH_BYTES 8
 
-static const struct {
+struct type_row {
     const char *name;
     uint32_t bits;
     enum tensor_type type;
-} types[] = {
+};
+
+/* dtypes of the format */
+static const struct type_row types[] = {
     {"BF16", 16, TENSOR_BF16},
     {"F16", 16, TENSOR_F16},
     {"F32", 32, TENSOR_F32},
@@ -41,12 +44,23 @@ static const struct {
     {"C64", 64, TENSOR_TYPE_COUNT},
 };
 
+static const struct type_row made_types[] = {
+    {"INT4 in groups of 32", 4, TENSOR_INT4_32},
+    {"INT4 in groups of 128", 4, TENSOR_INT4_128},
+    {"MXFP4", 4, TENSOR_MXFP4},
+    {"E8M0", 8, TENSOR_E8M0},
+};
+
+static const struct type_row *type_row_of(enum tensor_type type) {
+    return type < TENSOR_INT4_32 ? &types[type] : &made_types[type - TENSOR_INT4_32];
+}
+
 const char *safetensors_tensor_type_name(enum tensor_type type) {
-    return type < TENSOR_TYPE_COUNT ? types[type].name : "unusable";
+    return type < TENSOR_TYPE_COUNT ? type_row_of(type)->name : "unusable";
 }
 
 uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count) {
-    return type < TENSOR_TYPE_COUNT ? divide_up(count * types[type].bits, 8) : 0;
+    return type < TENSOR_TYPE_COUNT ? divide_up(count * type_row_of(type)->bits, 8) : 0;
 }
 
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]) {

@@ -17,6 +17,11 @@ enum tensor_type {
     TENSOR_F16,
     TENSOR_F32,
     TENSOR_E4M3,
+    /* from here on: types that checkpoint.c makes of other types' bytes */
+    TENSOR_INT4_32, /* codes of four bits; the types of enum weight_type */
+    TENSOR_INT4_128,
+    TENSOR_MXFP4,
+    TENSOR_E8M0,      /* scales: 2^(value - 127) */
     TENSOR_TYPE_COUNT /* any other type of the format; only its size is used */
 };
 
@@ -49,7 +54,7 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
 enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
                              struct safetensors *out, struct error *error);
 
-/* "BF16", "F16", "F32" or "F8_E4M3". */
+/* Such as "BF16" or "INT4 in groups of 32". */
 const char *safetensors_tensor_type_name(enum tensor_type type);
 /* Bytes of `count` adjacent values. */
 uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count);

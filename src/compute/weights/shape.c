@@ -365,8 +365,78 @@ static void read_rope(struct shape_reader *config, struct shape *shape) {
     if (config->status == STATUS_OK) set_frequencies(shape);
 }
 
+static void shape_require(struct shape_reader *reader, bool holds, const char *key,
+                          const char *expected) {
+    if (!holds) refuse(reader, STATUS_UNSUPPORTED, key, member(reader, key), expected);
+}
+
+static bool shape_is_word(const struct shape_reader *reader, const char *key, const char *wanted) {
+    struct bytes text;
+    return tree_get_string(member(reader, key), &text) && bytes_equal(text, bytes_of(wanted));
+}
+
+static bool shape_is_count(const struct shape_reader *reader, const char *key, int64_t wanted) {
+    int64_t found;
+    return tree_get_integer(member(reader, key), &found) && found == wanted;
+}
+
+/* The weights of compressed-tensors' only group of linears; `mxfp4`: its format is that. */
+static void read_packed_weights(struct shape_reader *weights, bool mxfp4, struct shape *shape) {
+    const bool wide = shape_is_count(weights, "group_size", 128);
+    bool symmetric = false;
+    tree_get_bool(member(weights, "symmetric"), &symmetric);
+    shape_require(weights, shape_is_count(weights, "num_bits", 4), "num_bits", "4");
+    shape_require(weights, shape_is_word(weights, "type", mxfp4 ? "float" : "int"), "type",
+                  mxfp4 ? "float, as the format is mxfp4-pack-quantized"
+                        : "int, as the format is pack-quantized");
+    shape_require(weights, symmetric, "symmetric", "true (no zero points)");
+    shape_require(weights, shape_is_word(weights, "strategy", "group"), "strategy", "group");
+    shape_require(weights, shape_is_count(weights, "group_size", 32) || (wide && !mxfp4),
+                  "group_size", mxfp4 ? "32" : "32 or 128");
+    shape_require(weights,
+                  !member(weights, "actorder") || shape_is_word(weights, "actorder", "static") ||
+                      shape_is_word(weights, "actorder", "weight"),
+                  "actorder", "null, static or weight (channels in order)");
+    shape->expert_form = mxfp4 ? EXPERTS_MXFP4 : wide ? EXPERTS_INT4_128 : EXPERTS_INT4_32;
+    const uint32_t group = wide ? 128 : 32;
+    if (weights->status == STATUS_OK && (shape->hidden % group || shape->expert_width % group))
+        weights->status = error_set(
+            weights->error, STATUS_UNSUPPORTED,
+            "%s: hidden_size, moe_intermediate_size: expected multiples of %u, the group of the "
+            "experts' weights, found %u and %u",
+            weights->file, group, shape->hidden, shape->expert_width);
+}
+
+/* compressed-tensors with experts in four bits. Its targets and exceptions are not read: the
+ * tensors themselves show what is packed (checkpoint.c). */
+static void shape_read_packed(struct shape_reader *config, struct shape *shape) {
+    static const char *const formats[] = {"pack-quantized", "mxfp4-pack-quantized", NULL};
+    const struct tree *groups = member(config, "config_groups"), *value = NULL;
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    struct shape_reader group = *config, weights;
+    if (!tree_next_member(groups, &cursor, &name, &value) ||
+        tree_next_member(groups, &cursor, &name, &group.object))
+        refuse(config, STATUS_UNSUPPORTED, "config_groups", groups, "an object with one group");
+    group.object = value;
+    group.prefix = "quantization_config.config_groups.*.";
+    group.status = config->status;
+    shape_require(&group, !member(&group, "input_activations"), "input_activations",
+                  "null (weights alone are quantized)");
+    const bool inner = member(&group, "format") != NULL;
+    const bool mxfp4 = shape_read_choice(inner ? &group : config, "format", formats, REQUIRED) == 1;
+    if (group.status == STATUS_OK) group.status = config->status;
+    shape_require(config, !member(config, "kv_cache_scheme"), "kv_cache_scheme", "null");
+    weights = group;
+    weights.object = member(&group, "weights");
+    weights.prefix = "quantization_config.config_groups.*.weights.";
+    read_packed_weights(&weights, mxfp4, shape);
+    if (config->status == STATUS_OK) config->status = weights.status;
+}
+
 static void read_quantization(struct shape_reader *config, struct shape *shape) {
-    static const char *const methods[] = {"fp8", NULL}, *const formats[] = {"e4m3", NULL},
+    static const char *const methods[] = {"fp8", "compressed-tensors", NULL},
+                             *const formats[] = {"e4m3", NULL},
                              *const schemes[] = {"dynamic", NULL},
                              *const scales[] = {"float", "ue8m0", NULL};
     struct shape_reader reader = *config;
@@ -375,10 +445,16 @@ static void read_quantization(struct shape_reader *config, struct shape *shape) 
     if (!reader.object) return;
     const struct tree *method = member(&reader, "quant_method");
     struct bytes name;
-    if (tree_get_string(method, &name) && !bytes_equal(name, bytes_of(methods[0])))
+    if (tree_get_string(method, &name) && !bytes_equal(name, bytes_of(methods[0])) &&
+        !bytes_equal(name, bytes_of(methods[1])))
         refuse(&reader, STATUS_UNSUPPORTED, "quant_method", method,
-               "fp8, or no quantization (docs/models.md)");
-    shape_read_choice(&reader, "quant_method", methods, REQUIRED);
+               "fp8, compressed-tensors (experts in INT4 or MXFP4), or no quantization "
+               "(docs/models.md)");
+    if (shape_read_choice(&reader, "quant_method", methods, REQUIRED) == 1) {
+        shape_read_packed(&reader, shape);
+        config->status = reader.status;
+        return;
+    }
     shape_read_choice(&reader, "fmt", formats, 0);
     shape_read_choice(&reader, "activation_scheme", schemes, 0);
     shape->activation_scale_ue8m0 = shape_read_choice(&reader, "scale_fmt", scales, 0) == 1;

@@ -31,6 +31,10 @@ struct layer_kind {
     bool is_mtp;
 };
 
+/* How a checkpoint stores routed experts: as its other linears, or in four bits and groups of
+ * channels (enum weight_type of compute/kernels/matmul.h). */
+enum expert_form { EXPERTS_PLAIN, EXPERTS_INT4_32, EXPERTS_INT4_128, EXPERTS_MXFP4 };
+
 struct shape {
     enum architecture architecture;
     struct layer_kind layer_kinds[LIMIT_LAYERS]; /* [layers + mtp_layers] */
@@ -59,10 +63,11 @@ struct shape {
     float rope_frequency[256]; /* [rope_dim / 2] */
     float rope_amplitude;      /* multiplies cos and sin */
     float attention_scale;     /* (nope+rope)^-0.5, times YaRN's m^2 */
-    /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
+    /* Quantization: FP8 E4M3 blocks of 128x128, routed experts in four bits, or none. */
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
-    uint32_t bos_token;          /* UINT32_MAX: none in the vocabulary */
+    enum expert_form expert_form;
+    uint32_t bos_token; /* UINT32_MAX: none in the vocabulary */
     /* eos_token_id of config.json, and of generation_config.json if there is one */
     uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count;
 };

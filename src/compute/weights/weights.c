@@ -79,7 +79,7 @@ static float *put_floats(struct builder *builder, const struct tensor *tensor) {
 static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    bool dequantize = matrix->type != WEIGHT_FP8 && tensor->type == TENSOR_E4M3;
+    bool dequantize = scale && matrix->type != pack_type(tensor);
     weights_add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
                                                 .type = matrix->type,
                                                 .tensor = tensor,
@@ -93,6 +93,13 @@ static void fill_matrix(struct builder *builder, const struct packed_matrix *mat
                                                     .tensor = scale,
                                                     .row_count = (uint32_t)scale->shape[0],
                                                     .data = (void *)(uintptr_t)matrix->scales});
+    if (weight_type_group(matrix->type)) /* scales lie as a matrix of their own would */
+        weights_add_job(builder,
+                        &(struct pack_job){.form = PACK_PANELS,
+                                           .type = WEIGHT_BF16,
+                                           .tensor = scale,
+                                           .row_count = matrix->rows,
+                                           .data = (void *)(uintptr_t)matrix->group_scales});
 }
 
 /* Bytes of a matrix's data in its layout. */
@@ -318,7 +325,9 @@ void weights_lay_out_slot(struct expert_layout *layout, bool on_device) {
         if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
         matrix->data = (const void *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
         weights_place_each(&offsets, weights_data_bytes(matrix), WEIGHTS_ALIGN);
-        matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
+        const uintptr_t scales = round_up(offsets.used, WEIGHTS_ALIGN);
+        matrix->scales = (const float *)scales;
+        matrix->group_scales = (const uint16_t *)scales;
         weights_place_each(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
                            WEIGHTS_ALIGN);
     }
@@ -331,6 +340,10 @@ static struct packed_matrix in_slot(const struct packed_matrix *offsets, const c
     matrix.scales = offsets->type == WEIGHT_FP8
                         ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
                         : NULL;
+    matrix.group_scales =
+        weight_type_group(offsets->type)
+            ? (const uint16_t *)(const void *)(slot + (uintptr_t)offsets->group_scales)
+            : NULL;
     return matrix;
 }
 

@@ -17,8 +17,7 @@ static enum weight_type weights_size_type(const struct size_walk *sizing,
                                           const struct layout_tensor *wanted) {
     const struct tensor *tensor = checkpoint_tensor(sizing->checkpoint, wanted->name);
     if (tensor) return pack_type(tensor);
-    if (wanted->quantized && sizing->shape->fp8) return WEIGHT_FP8;
-    return wanted->is_bias ? WEIGHT_F32 : WEIGHT_BF16;
+    return pack_type(&(struct tensor){.type = layout_stored(sizing->shape, wanted).type});
 }
 
 static void add_matrix(struct size_walk *sizing, enum weight_type type, uint64_t rows,

@@ -178,7 +178,8 @@ double problem_weight(const struct problem *p, uint32_t row, uint32_t col) {
 static void check_near_exact(const char *name, const struct problem *p, bool rounds,
                              const float *y) {
     const uint32_t group = weight_type_group(p->weights.type);
-    uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, group ? group : QUANT_GROUP);
+    uint32_t cols = p->weights.cols,
+             blocks = (uint32_t)divide_up(cols, group ? group : QUANT_GROUP);
     size_t y_stride = (size_t)packed_panels(p->weights.rows) * MATMUL_PANEL;
     for (uint32_t r = 0; r < p->m; r++)
         for (uint32_t n = 0; n < p->weights.rows; n++) {

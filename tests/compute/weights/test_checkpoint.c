@@ -84,9 +84,9 @@ static void poke(const char *directory, const char *name, uint64_t offset, const
 
 TEST(committed_checkpoints_open) {
     static const char *const names[] = {
-        "tests/golden/v3-fp8-odd-noq-g1-noyarn", "tests/golden/v2lite-softmax-greedy-yarn",
+        "tests/golden/v3-fp8-odd-noq-g1-noyarn",   "tests/golden/v2lite-softmax-greedy-yarn",
         "tests/golden/v3-bf16-negbias-dense0-mtp", "tests/golden/v3-fp8-yarn-g8-mtp-sharded",
-        "models/tiny-r1"};
+        "tests/golden/k2thinking-int4-g32",        "models/tiny-r1"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[1024];
         format_text(path, sizeof path, "%s/%s", source_root, names[i]);
@@ -182,7 +182,88 @@ TEST(values_become_floats) {
     assert_int_equal(checkpoint_tensor_check_finite(&tensor, &error), STATUS_OK);
 }
 
+static void copy_golden(const char *directory, const char *file) {
+    char path[1024];
+    format_text(path, sizeof path, "%s/tests/golden/k2thinking-int4-g32", source_root);
+    struct bytes content = sandbox_read(path, file);
+    sandbox_replace(directory, file, content);
+    free((void *)(uintptr_t)content.data);
+}
+
+#define EXPERT "model.layers.1.mlp.experts.3.up_proj.weight"
+
+/* The published form: words of eight codes under a name of their own, and a scale for each group. */
+TEST_IN_SANDBOX(codes_of_four_bits_stand_for_their_weight) {
+    copy_golden(*cmocka_state, "config.json");
+    copy_golden(*cmocka_state, SINGLE);
+    struct checkpoint *checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
+    const struct tensor *weight = checkpoint_tensor(checkpoint, EXPERT);
+    const struct tensor *scale = checkpoint_scale(checkpoint, weight);
+    assert_true(weight->type == TENSOR_INT4_32 && weight->dims == 2);
+    assert_true(weight->shape[0] == 64 && weight->shape[1] == 128 && weight->bytes == 64 * 64);
+    assert_true(scale->type == TENSOR_BF16 && scale->shape[0] == 64 && scale->shape[1] == 4);
+    const uint32_t word = 0xF8210987u; /* from the lowest bits on: -1, 0, 1, -8, -7, -6, 0, 7 */
+    static const float values[] = {-1, 0, 1, -8, -7, -6, 0, 7};
+    float found[8];
+    checkpoint_close(checkpoint);
+    poke(*cmocka_state, EXPERT "_packed", 4, &word, sizeof word);
+    checkpoint = opened(*cmocka_state, CHECKPOINT_WHOLE);
+    checkpoint_tensor_to_float(checkpoint_tensor(checkpoint, EXPERT), 8, 8, found);
+    assert_memory_equal(found, values, sizeof values);
+    checkpoint_tensor_to_float(checkpoint_tensor(checkpoint, EXPERT), 11, 1, found);
+    assert_true(found[0] == -8);
+    checkpoint_close(checkpoint);
+}
+
+TEST(values_of_mxfp4_and_its_scales) {
+    static const uint8_t codes[] = {0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE};
+    static const float values[] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                   -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    static const uint8_t exponents[] = {0, 127, 254, 255};
+    float found[16];
+    struct tensor tensor = {.name = "t",
+                            .file = "f",
+                            .type = TENSOR_MXFP4,
+                            .dims = 2,
+                            .shape = {1, 16},
+                            .data = codes,
+                            .bytes = sizeof codes};
+    checkpoint_tensor_to_float(&tensor, 0, 16, found);
+    assert_memory_equal(found, values, sizeof values);
+    tensor.type = TENSOR_E8M0, tensor.data = exponents, tensor.bytes = 4;
+    checkpoint_tensor_to_float(&tensor, 0, 4, found);
+    assert_true(found[0] == 0x1p-127f && found[1] == 1 && found[2] == 0x1p127f && isnan(found[3]));
+}
+
 /* ---- what is refused ---- */
+
+TEST_IN_SANDBOX(codes_of_four_bits_that_do_not_fit) {
+    static const struct {
+        const char *old, *new, *message;
+    } rows[] = {
+        {EXPERT "_scale\"", EXPERT "_skale\"",
+         EXPERT
+         "_scale': expected BF16 [64, 4] for its INT4 in groups of 32 weight, found no such"},
+        {EXPERT "_packed\"", EXPERT "_pakked\"",
+         EXPERT "': expected INT4 in groups of 32, BF16, F16 or F32 [64, 128], found no such"},
+        {EXPERT "_packed\":{\"dtype\":\"I32\"", EXPERT "_packed\":{\"dtype\":\"F32\"",
+         EXPERT "': expected INT4 in groups of 32, BF16, F16 or F32 [64, 128], found F32 [64, 16]"},
+        {EXPERT "_packed\":{\"dtype\":\"I32\",\"shape\":[64,16]",
+         EXPERT "_packed\":{\"dtype\":\"I32\",\"shape\":[16,64]",
+         EXPERT "': expected INT4 in groups of 32, BF16, F16 or F32 [64, 128], found INT4 in "
+                "groups of 32 [16, 512]"},
+        {EXPERT "_scale\":{\"dtype\":\"BF16\"", EXPERT "_scale\":{\"dtype\":\"F16\"",
+         EXPERT "_scale': expected BF16 [64, 4], found F16 [64, 4]"},
+        {"lm_head.weight\"", EXPERT "\"",
+         EXPERT "': expected one tensor, found it twice, as codes and as another type"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        copy_golden(*cmocka_state, "config.json");
+        copy_golden(*cmocka_state, SINGLE);
+        sandbox_edit(*cmocka_state, SINGLE, rows[i].old, rows[i].new);
+        assert_refused(*cmocka_state, SINGLE, rows[i].message, NULL);
+    }
+}
 
 TEST_IN_SANDBOX(what_is_no_checkpoint_is_refused) {
     assert_refused(*cmocka_state, "config.json", "not found", NULL);

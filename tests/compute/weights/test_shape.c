@@ -185,6 +185,96 @@ TEST(quantization_is_read_or_refused) {
     assert_false(shape.fp8);
 }
 
+#define PACKED_WITH(before, group, weights)                                                        \
+    {                                                                                              \
+        "quantization_config",                                                                     \
+            "{\"quant_method\": \"compressed-tensors\", " before                                   \
+            "\"config_groups\": {\"group_0\": {" group "\"weights\": {\"num_bits\": 4, "           \
+            "\"strategy\": \"group\", " weights "}}}}"                                             \
+    }
+#define INT4_FORMAT "\"format\": \"pack-quantized\", "
+#define MXFP4_FORMAT "\"format\": \"mxfp4-pack-quantized\", "
+#define SYMMETRIC "\"symmetric\": true, "
+#define INT4_32 SYMMETRIC "\"type\": \"int\", \"group_size\": 32"
+#define WIDE_HIDDEN                                                                                \
+    { "hidden_size", "128" }
+#define WIDE_EXPERTS                                                                               \
+    { "moe_intermediate_size", "128" }
+
+TEST(experts_in_four_bits_are_read) {
+    struct shape shape =
+        parsed(CONFIG(WIDE_HIDDEN, WIDE_EXPERTS, PACKED_WITH(INT4_FORMAT, "", INT4_32)));
+    assert_true(shape.expert_form == EXPERTS_INT4_32 && !shape.fp8);
+    shape = parsed(CONFIG(WIDE_HIDDEN, WIDE_EXPERTS,
+                          PACKED_WITH(INT4_FORMAT "\"kv_cache_scheme\": null, ",
+                                      "\"input_activations\": null, ",
+                                      SYMMETRIC "\"actorder\": null, \"type\": \"int\", "
+                                                "\"group_size\": 128")));
+    assert_int_equal(shape.expert_form, EXPERTS_INT4_128);
+    const char *const places[] = {MXFP4_FORMAT, ""}; /* newer files have it in the group */
+    for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+        const char *weights = "\"type\": \"float\", \"group_size\": 32";
+        char text[512];
+        format_text(text, sizeof text,
+                    "{\"quant_method\": \"compressed-tensors\", %s\"config_groups\": {\"a\": {%s"
+                    "\"weights\": {\"num_bits\": 4, \"symmetric\": true, \"strategy\": "
+                    "\"group\", %s}}}}",
+                    places[i], places[1 - i], weights);
+        shape = parsed(CONFIG(WIDE_HIDDEN, WIDE_EXPERTS, {"quantization_config", text}));
+        assert_int_equal(shape.expert_form, EXPERTS_MXFP4);
+    }
+}
+
+struct packed_rejection {
+    struct config_key quantization;
+    const char *hidden, *message;
+};
+
+TEST(other_experts_in_few_bits_are_refused_by_name) {
+    static const struct packed_rejection rows[] = {
+        {PACKED_WITH(INT4_FORMAT, "",
+                     "\"symmetric\": false, \"type\": \"int\", \"group_size\": 32"),
+         "128", "config_groups.*.weights.symmetric: expected true (no zero points)"},
+        {PACKED_WITH(INT4_FORMAT, "", SYMMETRIC "\"type\": \"int\", \"group_size\": 64"), "128",
+         "group_size: expected 32 or 128, found 64"},
+        {PACKED_WITH(INT4_FORMAT, "", SYMMETRIC "\"type\": \"float\", \"group_size\": 32"), "128",
+         "type: expected int, as the format is pack-quantized, found 'float'"},
+        {PACKED_WITH(MXFP4_FORMAT, "", SYMMETRIC "\"type\": \"float\", \"group_size\": 128"), "128",
+         "group_size: expected 32, found 128"},
+        {PACKED_WITH(INT4_FORMAT, "", INT4_32 ", \"actorder\": \"group\""), "128",
+         "actorder: expected null"},
+        {PACKED_WITH(INT4_FORMAT, "\"input_activations\": {\"num_bits\": 8}, ", INT4_32), "128",
+         "input_activations: expected null (weights alone are quantized), found an object"},
+        {PACKED_WITH("\"format\": \"nvfp4-pack-quantized\", ", "", INT4_32), "128",
+         "format: expected pack-quantized or mxfp4-pack-quantized, found 'nvfp4-pack-quantized'"},
+        {PACKED_WITH(INT4_FORMAT "\"kv_cache_scheme\": {\"num_bits\": 8}, ", "", INT4_32), "128",
+         "kv_cache_scheme: expected null, found an object"},
+        {PACKED_WITH(INT4_FORMAT, "", INT4_32), "144",
+         "expected multiples of 32, the group of the experts' weights, found 144 and 128"},
+        {{"quantization_config", "{\"quant_method\": \"compressed-tensors\"}"},
+         "128",
+         "config_groups: expected an object with one group, found nothing"},
+        {{"quantization_config", "{\"quant_method\": \"compressed-tensors\", "
+                                 "\"config_groups\": {\"a\": {}, \"b\": {}}}"},
+         "128",
+         "config_groups: expected an object with one group, found an object"},
+        {{"quantization_config", "{\"quant_method\": \"compressed-tensors\", " INT4_FORMAT
+                                 "\"config_groups\": {\"a\": {\"weights\": {\"num_bits\": 8}}}}"},
+         "128",
+         "config_groups.*.weights.num_bits: expected 4, found 8"},
+        {{"quantization_config", "{\"quant_method\": \"awq\"}"},
+         "128",
+         "quant_method: expected fp8, compressed-tensors (experts in INT4 or MXFP4), or no "
+         "quantization (docs/models.md), found 'awq'"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const char *text =
+            refusal(CONFIG({"hidden_size", rows[i].hidden}, WIDE_EXPERTS, rows[i].quantization),
+                    STATUS_UNSUPPORTED);
+        if (!strstr(text, rows[i].message)) fail_msg("'%s' lacks '%s'", text, rows[i].message);
+    }
+}
+
 struct rejection {
     const char *key, *json;
     enum status status;
@@ -263,9 +353,10 @@ static const struct rejection rejections[] = {
     {"eos_token_id", "40", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"eos_token_id", "[1, 40]", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"quantization_config", "{\"quant_method\": \"gptq\"}", STATUS_UNSUPPORTED,
-     "dir/config.json: quantization_config.quant_method: expected fp8, or no quantization "
-     "(docs/models.md), found 'gptq'"},
-    {"quantization_config", "{}", STATUS_UNSUPPORTED, "quant_method: expected fp8, found nothing"},
+     "dir/config.json: quantization_config.quant_method: expected fp8, compressed-tensors (experts "
+     "in INT4 or MXFP4), or no quantization (docs/models.md), found 'gptq'"},
+    {"quantization_config", "{}", STATUS_UNSUPPORTED,
+     "quant_method: expected fp8 or compressed-tensors, found nothing"},
     {"quantization_config", "{\"quant_method\": \"fp8\"}", STATUS_UNSUPPORTED,
      "weight_block_size: expected [128, 128], found no list of two"},
     {"quantization_config", "{\"quant_method\": \"fp8\", \"weight_block_size\": [64, 128]}",

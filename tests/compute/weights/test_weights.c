@@ -7,6 +7,7 @@
 
 #include "test_case.h"
 
+#include "../../golden/golden.h"
 #include "../kernels/unpack_row.h"
 #include "base/check.h"
 #include "base/number.h"
@@ -106,7 +107,8 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     const struct tensor *tensor = checkpoint_tensor(checkpoint, name);
     const struct tensor *scale = checkpoint_scale(checkpoint, tensor);
     assert_non_null(tensor);
-    uint32_t cols = (uint32_t)tensor->shape[1];
+    uint32_t cols = (uint32_t)tensor->shape[1], group = weight_type_group(matrix->type);
+    uint32_t rows = group ? 1 : QUANT_GROUP, columns = group ? group : QUANT_GROUP; /* of a scale */
     assert_int_equal(matrix->rows, tensor->shape[0]);
     assert_int_equal(matrix->cols, cols);
     unpack_row(matrix, row, found);
@@ -114,19 +116,24 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     for (uint32_t c = 0; c < cols; c++) {
         float factor = 1;
         if (scale)
-            checkpoint_tensor_to_float(scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP,
-                                       1, &factor);
+            checkpoint_tensor_to_float(scale, row / rows * scale->shape[1] + c / columns, 1,
+                                       &factor);
         assert_true(found[c] == codes[c] * factor);
     }
 }
 
-TEST(packed_numbers_are_the_checkpoints) {
+static void check_packed_numbers(const char *directory, enum weight_type expert_type) {
+    static const struct weights_options options = {.mtp = false};
+    const struct load_progress progress = {NULL, NULL};
     struct weights weights;
     struct checkpoint *checkpoint;
     struct team *team;
     char name[256];
     assert_int_equal(team_open(2, &team, &error), STATUS_OK);
-    if (load(&weights, &checkpoint, team) != STATUS_OK) fail_msg("%s", error.text);
+    enum status status = checkpoint_open(directory, CHECKPOINT_WHOLE, &checkpoint, &error);
+    if (!status) status = weights_load(&weights, checkpoint, &options, team, &progress, &error);
+    if (status) fail_msg("%s", error.text);
+    assert_int_equal(weights.expert.matrices.gate.type, expert_type);
     const struct shape *shape = checkpoint_shape(checkpoint);
     for (uint32_t layer = 0; layer < shape->layers; layer++) {
         const struct layer_weights *l = &weights.layers[layer];
@@ -147,6 +154,16 @@ TEST(packed_numbers_are_the_checkpoints) {
     weights_close(&weights);
     checkpoint_close(checkpoint);
     team_close(team);
+}
+
+TEST(packed_numbers_are_the_checkpoints) {
+    check_packed_numbers(copy, WEIGHT_FP8);
+}
+
+TEST(codes_of_four_bits_are_the_checkpoints) {
+    char directory[1024];
+    snprintf(directory, sizeof directory, "%s/k2thinking-int4-g32", golden_home());
+    check_packed_numbers(directory, WEIGHT_INT4_32);
 }
 
 /* W_k of a head transposed, and W_v, are kv_b's rows. */
