@@ -6,9 +6,9 @@
  *     s    = x_scales[m][b] * w_scale[n / 128][b]; a factor that is absent is 1; without both,
  *            acc += part
  *
- * Codes of four bits (INT4, MXFP4) have a scale for each output and group of 32 or 128 channels. Then
- * a block is a group, and w_scale[n][b] its scale. MXFP4's codes enter the chain as twice their
- * value, an integer, and s is x_scales[m][b] / 2 * w_scale[n][b].
+ * Codes of four bits (INT4, MXFP4) have a scale for each output and group of 32 or 128 channels.
+ * Then a block is a group, and w_scale[n][b] its scale. MXFP4's codes enter the chain as twice
+ * their value, an integer, and s is x_scales[m][b] / 2 * w_scale[n][b].
  *
  * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth)
  * and x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part)
@@ -57,7 +57,7 @@ static inline uint32_t weight_type_group(enum weight_type type) {
     return type == WEIGHT_INT4_128 ? 128 : 0;
 }
 
-/* What a code of four bits is worth, without its scale. */
+/* The value of a code of four bits, without its scale. */
 static inline float weight_type_value(enum weight_type type, uint32_t code) {
     static const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     if (type != WEIGHT_MXFP4) return (float)code - 8;

@@ -192,14 +192,15 @@ static const struct unsupported *unsupported_of(const struct checkpoint *checkpo
                    by_unsupported_name);
 }
 
-static bool ends_with(const char *name, const char *suffix) {
+static bool checkpoint_ends_with(const char *name, const char *suffix) {
     size_t end = strlen(name), bytes = strlen(suffix);
     return end > bytes && !strcmp(name + end - bytes, suffix);
 }
 
 /* Codes of four bits are known by the name of the weight that they stand for. */
 static bool cut_packed_name(const struct checkpoint *checkpoint, char *name) {
-    if (checkpoint->shape.expert_form == EXPERTS_PLAIN || !ends_with(name, LAYOUT_PACKED_SUFFIX))
+    if (checkpoint->shape.expert_form == EXPERTS_PLAIN ||
+        !checkpoint_ends_with(name, LAYOUT_PACKED_SUFFIX))
         return false;
     name[strlen(name) - strlen(LAYOUT_PACKED_SUFFIX)] = '\0';
     return true;
@@ -217,7 +218,7 @@ static bool read_packed(const struct checkpoint *checkpoint, const struct safete
         return !__builtin_mul_overflow(entry->shape[1], mxfp4 ? 2 : 8, &tensor->shape[1]);
     }
     if (!mxfp4 || !(bytes || !strcmp(entry->type_name, "F8_E8M0")) ||
-        !ends_with(tensor->name, LAYOUT_GROUP_SCALE_SUFFIX))
+        !checkpoint_ends_with(tensor->name, LAYOUT_GROUP_SCALE_SUFFIX))
         return false;
     tensor->type = TENSOR_E8M0;
     return true;
@@ -558,7 +559,7 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
 /* True for FP8's scales, norms and biases. The many scales of codes of four bits are checked when
  * they are packed. */
 static bool is_verified(const struct tensor *tensor) {
-    return tensor->dims == 1 || ends_with(tensor->name, LAYOUT_SCALE_SUFFIX);
+    return tensor->dims == 1 || checkpoint_ends_with(tensor->name, LAYOUT_SCALE_SUFFIX);
 }
 
 struct verification {

@@ -36,8 +36,9 @@ enum checkpoint_parts {
 /* Opens and validates a checkpoint. Headers must have valid sizes, types and offsets without
  * overlap. Every tensor of the shape must exist with the right dims and a usable type. FP8 tensors
  * must have a scale of ceil(rows/128) x ceil(cols/128), codes of four bits one for each row and
- * group, possibly in another shard. Other tensors are ignored. The MTP layers of config.json may be absent altogether, as many copies drop them
- * (checkpoint_has_mtp). An error names file, tensor, expected and found in one line. */
+ * group, possibly in another shard. Other tensors are ignored. The MTP layers of config.json may be
+ * absent altogether, as many copies drop them (checkpoint_has_mtp). An error names file,
+ * tensor, expected and found in one line. */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
 /* The same with reports of the shards that are open. `progress` may be NULL. */

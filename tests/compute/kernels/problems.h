@@ -20,8 +20,8 @@ struct problem {
 
 enum weight_kind { WEIGHTS_RANDOM, WEIGHTS_EXTREME, WEIGHTS_TINY, WEIGHTS_KIND_COUNT };
 
-/* m rows times a matrix of n rows and k columns, rounded up to whole groups. `form` of the rows: 0 any float, 1 BF16 values, 2
- * E4M3 values with scales, 3 BF16 values in blocks of channels. */
+/* m rows times a matrix of n rows and k columns, rounded up to whole groups. `form` of the rows: 0
+ * any float, 1 BF16 values, 2 E4M3 values with scales, 3 BF16 values in blocks of channels. */
 #define PROBLEM_FORMS 4
 struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
                             uint32_t k, enum weight_kind kind, enum numbers numbers, int form);

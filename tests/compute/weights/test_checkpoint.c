@@ -192,7 +192,7 @@ static void copy_golden(const char *directory, const char *file) {
 
 #define EXPERT "model.layers.1.mlp.experts.3.up_proj.weight"
 
-/* The published form: words of eight codes under a name of their own, and a scale for each group. */
+/* The published form: words of eight codes under a name of their own, and a scale for a group. */
 TEST_IN_SANDBOX(codes_of_four_bits_stand_for_their_weight) {
     copy_golden(*cmocka_state, "config.json");
     copy_golden(*cmocka_state, SINGLE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects attention in floats on a GPU, emulated: halves of kv_b of each of its types, the core over
+ * Protects attention in floats on a GPU, emulated: halves of kv_b of each type, the core over
  * pages, and prompts in any room have the reference bodies' bits, which are the CPU's; a row alone
  * has those that it has among others; rows that are not there are left alone; and no schedule shows
  * a fault.
