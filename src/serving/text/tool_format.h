@@ -11,7 +11,8 @@
  *                  <tool_call><function=NAME><parameter=P>VALUE</parameter>...
  *   KIMI           <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:INDEX
  *                  <|tool_call_argument_begin|>ARGS<|tool_call_end|>...
- *   GLM            <tool_call>NAME<arg_key>P</arg_key><arg_value>VALUE</arg_value>...</tool_call>
+ *   GLM            <tool_call>NAME<arg_key>P</arg_key><arg_value>VALUE</arg_value>...</tool_call>,
+ *                  until GLM-4.6 with a newline behind the name and each of the tags that end
  *   LLAMA          {"name": NAME, "parameters": ARGS}; ... at the content's start, or anywhere
  *                  after <|python_tag|>
  *   MISTRAL        [TOOL_CALLS][{"name": NAME, "arguments": ARGS}, ...], or

@@ -74,6 +74,11 @@ static void add_repeated(struct call_writer *writer, struct tree *list, const st
     add(writer, list, repeat);
 }
 
+/* Adds an optional newline, which models of one format write or leave out. */
+static void add_newline(struct call_writer *writer, struct tree *list) {
+    add_repeated(writer, list, new_text(writer, "text", BYTES_LITERAL("\n")), 0, 1);
+}
+
 static void tool_writer_add_all(struct call_writer *writer, struct tree *list,
                                 const struct tree *forms) {
     for (size_t i = 0; i < tree_count(forms); i++)
@@ -351,7 +356,7 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
         add_mark(writer, pair, "<arg_key>");
         add(writer, pair, new_text(writer, "text", name));
         add_mark(writer, pair, "</arg_key>");
-        tool_writer_add_text(writer, pair, "\n");
+        add_newline(writer, pair);
         add_mark(writer, pair, "<arg_value>");
     } else {
         add_tag(writer, pair, "<", "parameter name=\"");
@@ -365,7 +370,7 @@ static struct tree *new_pair(struct call_writer *writer, const struct tree *tool
                               held ? held_schema(writer, tool, schema) : tree_make_bool(true));
     if (glm) {
         add_mark(writer, pair, "</arg_value>");
-        tool_writer_add_text(writer, pair, "\n");
+        add_newline(writer, pair);
     } else {
         add_tag(writer, pair, "</", "parameter>\n");
     }
@@ -448,8 +453,7 @@ static void tool_writer_add_calls(struct call_writer *writer, struct tree *list,
     if (writer->wish->single) {
         tool_writer_add_all(writer, list, call);
     } else if (!between) {
-        struct tree *newline = new_text(writer, "text", BYTES_LITERAL("\n"));
-        add_repeated(writer, call, newline, 0, 1);
+        add_newline(writer, call);
         add_repeated(writer, list, new_form(writer, "sequence", call), 1, 0);
     } else {
         struct tree *next = tree_make_array(writer->arena);
@@ -492,6 +496,11 @@ static void write_dsml(struct call_writer *writer, struct tree *list) {
     tool_writer_add_text(writer, between, "\">\n");
     add_named_calls(writer, call, between);
     add_tag(writer, call, "</", "invoke>");
+    if (!writer->wish->from_mark) {
+        /* V3.2 has an empty line before its calls. */
+        add_newline(writer, list);
+        add_newline(writer, list);
+    }
     add_section(writer, list, writer->wish->from_mark ? NULL : "<");
     tool_writer_add_text(writer, list, "\n");
     tool_writer_add_calls(writer, list, call, NULL);
@@ -501,7 +510,7 @@ static void write_dsml(struct call_writer *writer, struct tree *list) {
 static void write_glm(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<tool_call>");
-    tool_writer_add_text(writer, between, "\n");
+    add_newline(writer, between);
     add_named_calls(writer, call, between);
     add_mark(writer, call, "</tool_call>");
     tool_writer_add_calls(writer, list, call, NULL);

@@ -94,9 +94,9 @@ static const struct golden {
      false,
      "[" TOOL("get", ",\"parameters\":{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{"
                      "\"type\":\"string\",\"enum\":[\"x\",\"y\"]}},\"required\":[\"b\"]}") "]",
-     "<tool_call> 'get' '\n' (<arg_key> 'a' </arg_key> '\n' <arg_value> "
-     "{\"type\":\"integer\"} </arg_value> '\n')0-1 <arg_key> 'b' </arg_key> '\n' "
-     "<arg_value> ('x' | 'y') </arg_value> '\n' </tool_call>"},
+     "<tool_call> 'get' ('\n')0-1 (<arg_key> 'a' </arg_key> ('\n')0-1 <arg_value> "
+     "{\"type\":\"integer\"} </arg_value> ('\n')0-1)0-1 <arg_key> 'b' </arg_key> ('\n')0-1 "
+     "<arg_value> ('x' | 'y') </arg_value> ('\n')0-1 </tool_call>"},
     {{.format = TOOL_FORMAT_LLAMA},
      false,
      "[" TOOL("get", "") "]",

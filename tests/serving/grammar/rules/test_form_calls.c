@@ -44,7 +44,8 @@ static const struct family {
      "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
     {TOOL_FORMAT_DEEPSEEK_V32,
      {"｜DSML｜"},
-     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"days\" "
+     "\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter "
+     "name=\"days\" "
      "string=\"false\">12</｜DSML｜parameter>\n<｜DSML｜parameter name=\"at\" string=\"true\">here"
      "</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"lo\">\n</｜DSML｜invoke>\n"
      "</｜DSML｜function_calls>",
@@ -69,6 +70,11 @@ static const struct family {
      "<tool_call>look\n<arg_key>days</arg_key>\n<arg_value>12</arg_value>\n<arg_key>at</arg_key>\n"
      "<arg_value>here</arg_value>\n</tool_call>\n<tool_call>lo\n</tool_call>",
      "<tool_call>say\n<arg_key>text</arg_key>\n<arg_value>a <b>\n</a></arg_value>\n</tool_call>"},
+    {TOOL_FORMAT_GLM, /* since GLM-4.7 */
+     {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"},
+     "<tool_call>look<arg_key>days</arg_key><arg_value>12</arg_value><arg_key>at</arg_key>"
+     "<arg_value>here</arg_value></tool_call><tool_call>lo</tool_call>",
+     "<tool_call>say<arg_key>text</arg_key><arg_value>a <b>\n</a></arg_value></tool_call>"},
     {TOOL_FORMAT_GLM,
      {NULL},
      "<tool_call>look\n<arg_key>at</arg_key>\n<arg_value>here</arg_value>\n</tool_call>",
