@@ -136,13 +136,24 @@ static void go_behind_tag(struct token_stream *stream, enum stream_place next) {
 
 static size_t take_start(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
+    bool newline = text.data[0] == '\n' && stream->tag_progress == 0;
+    if (newline && stream->newline_count < TOKEN_STREAM_NEWLINES_MAX) {
+        stream->newline_count++;
+        return 1;
+    }
     if (!follow_tag(stream, text.data[0])) {
         stream->place = PLACE_CONTENT;
         put_held_tag(output);
         return 0;
     }
-    if (tag_is_whole(stream))
-        go_behind_tag(stream, stream->tag_closes ? PLACE_CONTENT_HEAD : PLACE_REASONING_HEAD);
+    if (!tag_is_whole(stream)) return 1;
+    if (stream->tag_closes && stream->newline_count) { /* these are content */
+        stream->place = PLACE_CONTENT;
+        stream->tag_progress = 0;
+        put_held_tag(output);
+        return 1;
+    }
+    go_behind_tag(stream, stream->tag_closes ? PLACE_CONTENT_HEAD : PLACE_REASONING_HEAD);
     return 1;
 }
 
@@ -250,8 +261,9 @@ static void think(struct output *output, struct bytes text) {
 /* Outputs what the think stage and later stages hold back, at the end of the answer. */
 static void think_to_the_end(struct output *output) {
     struct token_stream *stream = output->stream;
-    if (stream->place == PLACE_START) stream->place = PLACE_CONTENT;
-    if (stream->tag_progress > 0) put_held_tag(output);
+    bool starts = stream->place == PLACE_START;
+    if (starts) stream->place = PLACE_CONTENT;
+    if (starts || stream->tag_progress > 0) put_held_tag(output);
     if (stream->calls.set) tool_parser_finish(&stream->calls, output->sink, output->context);
 }
 
@@ -359,6 +371,10 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
     if (mode == TOKEN_STREAM_PLAIN) stream->tag_mark = TAG_NONE;
     stream->opens_anywhere = mode == TOKEN_STREAM_GOES_ON || mode == TOKEN_STREAM_BEHIND_TOOL;
     if (tools) tool_parser_open(&stream->calls, tools);
+    stream->calling = TOKEN_STREAM_NO_TOKEN;
+    if (tools && tools->format == TOOL_FORMAT_KIMI)
+        (void)tokenizer_find_added(tokenizer, BYTES_LITERAL("<|tool_calls_section_begin|>"),
+                                   &stream->calling);
 }
 
 void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound) {
@@ -406,6 +422,9 @@ static struct bytes tag_of_token(const struct token_stream *stream, uint32_t tok
 
 static void token_stream_push_text(struct output *output, uint32_t token) {
     struct token_stream *stream = output->stream;
+    if (token == stream->calling && in_reasoning(stream) && stream->tag_mark == TAG_TOKEN)
+        token_stream_push_text(output, stream->closing);
+    if (stream->stopped) return;
     struct bytes tag = tag_of_token(stream, token);
     struct bytes text = tokenizer_token_bytes(stream->tokenizer, token);
     if (tag.count) {

@@ -13,12 +13,13 @@
  *
  * Tags are the tokens "<think>" and "</think>". The same characters of other tokens are text. If
  * the tokenizer has no such tokens, the characters are tags. "<think>" opens reasoning at the start
- * of an answer, and anywhere in an answer that continues or follows a tool's result. Elsewhere it
- * is text, and so is the "</think>" after it. Any other "</think>" that closes nothing is dropped.
- * Text before such a tag has already been sent as content and stays content. Tags in a call, and in
- * the constrained part, are text. Other tags are not part of the output, and neither are the
- * newlines around the reasoning nor, if no content precedes it, those between "</think>" and the
- * content. Trailing newlines of the content stay.
+ * of an answer, also behind newlines, and anywhere in an answer that continues or follows a tool's
+ * result. Elsewhere it is text, and so is the "</think>" after it. Any other "</think>" that closes
+ * nothing is dropped. Text before such a tag has already been sent as content and stays content.
+ * Tags in a call, and in the constrained part, are text. Other tags are not part of the output, and
+ * neither are the newlines around the reasoning nor, if no content precedes it, those between
+ * "</think>" and the content. Trailing newlines of the content stay. Kimi's token that begins calls
+ * also ends reasoning that is open, because these models call without "</think>" at times.
  *
  * The state is small and of fixed size, and nothing is allocated. A stream is for one thread.
  */
@@ -64,7 +65,7 @@ struct token_stream_bound {
 
 #define TOKEN_STREAM_NO_TOKEN UINT32_MAX
 
-/* newlines held back before "</think>"; further ones are output */
+/* newlines held back before a tag; further ones are output */
 #define TOKEN_STREAM_NEWLINES_MAX 16
 
 struct token_stream { /* fields that all tokens use are adjacent, to touch few cache lines */
@@ -89,6 +90,7 @@ struct token_stream { /* fields that all tokens use are adjacent, to touch few c
     struct utf8_joiner joiner;
     uint32_t held_bytes;
     uint32_t opening, closing; /* ids of the tags, if the tokenizer has them */
+    uint32_t calling;          /* token that ends reasoning, too; or TOKEN_STREAM_NO_TOKEN */
     uint32_t tag_progress;     /* bytes of a tag seen */
     uint32_t newline_count;    /* newlines that may turn out to be trailing */
 };

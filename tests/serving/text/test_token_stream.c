@@ -98,6 +98,7 @@ TEST(it_parts_reasoning_from_content) {
         shows("\n</think>c</think>", mode, "", "\nc");
         shows("</think>\n\nc", mode, "", "c");
         shows("a<think>b</think>c<think>d</think>e", mode, "bd", "ace");
+        shows("\n<think>b</think>c", mode, "b", "c");
         shows("a<think>b", mode, "b", "a");
         shows("a<thin", mode, "", "a<thin");
     }
@@ -105,6 +106,9 @@ TEST(it_parts_reasoning_from_content) {
     for (int i = 0; i < 2; i++) {
         enum token_stream_mode mode = i ? may : begins;
         shows("<think>\nb\n</think>\n\nc", mode, "b", "c");
+        shows("\n\n<think>b</think>\nc", mode, "b", "c");
+        shows("\n<thing>", mode, "", "\n<thing>");
+        shows("\n</think>c", mode, "", "\nc");
         shows("a<think>b</think>c</think>d", mode, "", "a<think>b</think>cd");
         shows("<think>a</think>b<think>c</think>d", mode, "a", "b<think>c</think>d");
         shows("a</think>b", mode, "", "ab");
