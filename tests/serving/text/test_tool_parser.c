@@ -89,6 +89,10 @@ static const struct golden goldens[] = {
     {TOOL_FORMAT_DEEPSEEK_V32, DSML_CALL("get", DSML_VALUE("city", "true", "\nBonn\n")),
      "«get({\"city\":\"\\nBonn\\n\"})»"},
     {TOOL_FORMAT_DEEPSEEK_V32, "<｜DSML｜invoke name=\"get\">oops", "«get()»oops"},
+    {TOOL_FORMAT_DEEPSEEK_V32,
+     "Two.\n\n" DSML_CALLS("<｜DSML｜invoke name=\"put\">\n\n</｜DSML｜invoke>\n" DSML_CALL(
+         "get", DSML_VALUE("of", "false", "null") DSML_VALUE("city", "true", "</｜ <｜DSM"))),
+     "Two.«put({})»«get({\"of\":null,\"city\":\"</｜ <｜DSM\"})»"},
     /* Hermes, Qwen */
     {TOOL_FORMAT_HERMES, HERMES_CALL("get", "{\"city\": \"Bonn\"}"), "«get({\"city\": \"Bonn\"})»"},
     {TOOL_FORMAT_HERMES, "So:\n" HERMES_CALL("get", NESTED) "\n" HERMES_CALL("put", "{}") "\nWell.",
@@ -119,6 +123,9 @@ static const struct golden goldens[] = {
      KIMI_CALLS(KIMI_CALL("functions.get:0", NESTED) KIMI_CALL(" functions.put:12 ", "")
                     KIMI_CALL("odd", "{}")),
      "«functions.get:0#get(" NESTED ")»«functions.put:12#put({})»«odd#odd({})»"},
+    {TOOL_FORMAT_KIMI,
+     "So.\n" KIMI_CALLS("\n" KIMI_CALL("functions.get_2:7", "{\"a\": \"<|tool_\"}") "\n") " Done.",
+     "So.«functions.get_2:7#get_2({\"a\": \"<|tool_\"})»Done."},
     {TOOL_FORMAT_KIMI, "<|tool_call_begin|>functions.:0<|tool_call_argument_begin|>{}", NULL},
     /* GLM */
     {TOOL_FORMAT_GLM, "Now\n" GLM_CALL("get", GLM_VALUE("city", "12") GLM_VALUE("days", "12")),
@@ -130,6 +137,10 @@ static const struct golden goldens[] = {
     {TOOL_FORMAT_GLM,
      "<tool_call>get<arg_key>of</arg_key><arg_value>truely</arg_value></tool_call>. ",
      "«get({\"of\":\"truely\"})». "},
+    {TOOL_FORMAT_GLM,
+     "Now<tool_call>get<arg_key>city</arg_key><arg_value> 中\n</arg_value><arg_key>days</arg_key>"
+     "<arg_value>{\"a\": [3]}</arg_value></tool_call><tool_call>put</tool_call>",
+     "Now«get({\"city\":\" 中\\n\",\"days\":{\"a\": [3]}})»«put({})»"},
     {TOOL_FORMAT_GLM, "<tool_call>get\n<arg_key>of</arg_key>\n<arg_value>[1, 2",
      "«get({\"of\":[1, 2)»"},
     {TOOL_FORMAT_GLM, "<tool_call>hello there", NULL},
