@@ -495,6 +495,7 @@ static void write_dsml(struct call_writer *writer, struct tree *list) {
     add_tag(writer, call, "<", "invoke name=\"");
     tool_writer_add_text(writer, between, "\">\n");
     add_named_calls(writer, call, between);
+    add_newline(writer, call); /* a call without parameters has an empty line in their place */
     add_tag(writer, call, "</", "invoke>");
     if (!writer->wish->from_mark) {
         /* V3.2 has an empty line before its calls. */

@@ -77,7 +77,8 @@ static const struct golden {
      "[" TOOL("get", CITY) "]",
      "｜DSML｜ ('function_calls>' | 'tool_calls>') '\n' '<' ｜DSML｜ 'invoke name=\"' 'get' "
      "'\">\n' ('<' ｜DSML｜ 'parameter name=\"' 'city' '\" string=\"true\">' /[\\s\\S]*/ '</' "
-     "｜DSML｜ 'parameter>\n')0-1 '</' ｜DSML｜ 'invoke>' '</' ｜DSML｜ ('function_calls>' | "
+     "｜DSML｜ 'parameter>\n')0-1 ('\n')0-1 '</' ｜DSML｜ 'invoke>' '</' ｜DSML｜ "
+     "('function_calls>' | "
      "'tool_calls>')"},
     {{.format = TOOL_FORMAT_HERMES, .single = true},
      false,

@@ -47,7 +47,7 @@ static const struct family {
      "\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter "
      "name=\"days\" "
      "string=\"false\">12</｜DSML｜parameter>\n<｜DSML｜parameter name=\"at\" string=\"true\">here"
-     "</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"lo\">\n</｜DSML｜invoke>\n"
+     "</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"lo\">\n\n</｜DSML｜invoke>\n"
      "</｜DSML｜function_calls>",
      "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"say\">\n<｜DSML｜parameter name=\"text\" "
      "string=\"true\">a\n</ <<b></c> \"中\"</｜DSML｜parameter>\n</｜DSML｜invoke>"
