@@ -7,11 +7,15 @@
  * VCVTPH2PS is exact. It reads half-floats from memory, because its form with a register source
  * needs a shuffle more: a few rows take them from the tile's scratch, written a block ahead; for
  * many rows a block of weights is decoded to floats once.
+ *
+ * Codes of four bits become floats by a table of 16 (VPERMPS). A group's sums join y before the next
+ * group.
  */
 #include "compute/kernels/tables.h"
 
 #include <immintrin.h>
 
+#include "compute/kernels/code_values.h"
 #include "compute/kernels/matmul_blocked.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -25,7 +29,9 @@ enum avx512_source {
     SOURCE_HALF_NEXT, /* the same, each replaced by one of the next block once it is read */
     SOURCE_BF16,      /* a packed panel in memory */
     SOURCE_F32,       /* a packed panel in memory */
-    SOURCE_DECODED    /* floats in a near cache */
+    SOURCE_DECODED,   /* floats in a near cache */
+    SOURCE_CODES,     /* a packed panel in memory, of codes of four bits */
+    SOURCE_GROUPS     /* floats of such codes in a near cache */
 };
 
 /* 32 codes to half-floats of their values times 2^-8. */
@@ -101,28 +107,129 @@ ALWAYS_INLINE void tile(enum avx512_source source, int rows, int panels,
         }
 }
 
+ALWAYS_INLINE __m512 load_code_values(enum weight_type type) {
+    const __m128i *values = (const __m128i *)(const void *)code_values_of(type);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(values)));
+}
+
+/* The codes of 16 outputs and eight channels: those of the even channels ascend in the lower halves
+ * of the words, those of the odd ones in the upper halves. */
+struct code_words {
+    __m512i even, odd;
+};
+
+ALWAYS_INLINE struct code_words load_codes(const char *w) {
+    struct code_words words = {.even = _mm512_loadu_si512(w)};
+    words.odd = _mm512_srli_epi32(words.even, 16);
+    return words;
+}
+
+/* The next channel's floats; VPERMPS reads an index's four lowest bits. */
+ALWAYS_INLINE __m512 next_codes(__m512i *words, __m512 values) {
+    __m512 floats = _mm512_permutexvar_ps(*words, values);
+    *words = _mm512_srli_epi32(*words, 4);
+    return floats;
+}
+
+/* part[r][v] += eight channels of 16 outputs, from x[r][0] on. */
+ALWAYS_INLINE void multiply_codes(int rows, const char *w, __m512 values, const float *x, int v,
+                                  __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
+    struct code_words words = load_codes(w);
+    _mm_prefetch(w + PREFETCH_BYTES, _MM_HINT_T0);
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; c++) {
+        __m512 weights = next_codes(c % 2 ? &words.odd : &words.even, values);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            part[r][v] =
+                _mm512_fmadd_ps(_mm512_set1_ps(x[r * QUANT_GROUP + c]), weights, part[r][v]);
+    }
+}
+
+/* Joins a group's sums with y. */
+ALWAYS_INLINE void end_group(int rows, int panels, const struct matmul_tile *t, size_t first,
+                             __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 2 * panels; v++) {
+        const uint16_t *at = t->group_scales + (size_t)(v / 2) * t->group_scale_stride +
+                             first / t->group * MATMUL_PANEL + v % 2 * 16;
+        __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)at);
+        __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            float *y = t->y + r * t->y_stride + v * 16;
+            __m512 sum = t->first && !first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
+            __m512 s = _mm512_mul_ps(_mm512_set1_ps(t->s[v / 2][r]), scale);
+            _mm512_storeu_ps(y, _mm512_fmadd_ps(part[r][v], s, sum));
+        }
+    }
+}
+
+ALWAYS_INLINE void group_tile(enum avx512_source source, int rows, int panels,
+                              const struct matmul_tile *t) {
+    const __m512 values = load_code_values(t->type);
+    const float *x = t->x;
+    for (size_t first = 0; first < t->count; first += t->group) {
+        __m512 part[ROWS][2 * TILE_PANELS_MAX];
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < 2 * panels; v++)
+                part[r][v] = _mm512_setzero_ps();
+        const size_t end = first + t->group;
+        for (size_t k = first; source == SOURCE_CODES && k < end; k += 8)
+#pragma GCC unroll 4
+            for (int v = 0; v < 2 * panels; v++)
+                multiply_codes(rows,
+                               (const char *)t->w + (size_t)(v / 2) * t->panel_bytes +
+                                   k * packed_channel_bytes(WEIGHT_INT4_32) + v % 2 * 64,
+                               values, x + k, v, part);
+#pragma GCC unroll 2
+        for (size_t k = first; source == SOURCE_GROUPS && k < end; k++) {
+            __m512 low = load_weights(SOURCE_DECODED, t->w, k, 0);
+            __m512 high = load_weights(SOURCE_DECODED, t->w, k, 1);
+            _mm_prefetch(t->ahead + k * t->ahead_step, _MM_HINT_T0);
+#pragma GCC unroll 12
+            for (int r = 0; r < rows; r++) {
+                __m512 factor = _mm512_set1_ps(x[r * QUANT_GROUP + k]);
+                part[r][0] = _mm512_fmadd_ps(factor, low, part[r][0]);
+                part[r][1] = _mm512_fmadd_ps(factor, high, part[r][1]);
+            }
+        }
+        end_group(rows, panels, t, first, part);
+    }
+}
+
+ALWAYS_INLINE void any_tile(enum avx512_source source, int rows, int panels,
+                            const struct matmul_tile *t) {
+    if (source == SOURCE_CODES || source == SOURCE_GROUPS)
+        group_tile(source, rows, panels, t);
+    else
+        tile(source, rows, panels, t);
+}
+
 /* Calls tile with t's rows and panels as constants: only then its arrays are registers. */
 ALWAYS_INLINE void tile_of_source(enum avx512_source source, const struct matmul_tile *t) {
     /* clang-format off */
     switch (t->panels == 2 ? t->rows + 100 : t->rows) {
-    case 1: tile(source, 1, 1, t); break;
-    case 2: tile(source, 2, 1, t); break;
-    case 3: tile(source, 3, 1, t); break;
-    case 4: tile(source, 4, 1, t); break;
-    case 5: tile(source, 5, 1, t); break;
-    case 6: tile(source, 6, 1, t); break;
-    case 7: tile(source, 7, 1, t); break;
-    case 8: tile(source, 8, 1, t); break;
-    case 9: tile(source, 9, 1, t); break;
-    case 10: tile(source, 10, 1, t); break;
-    case 11: tile(source, 11, 1, t); break;
-    case 12: tile(source, 12, 1, t); break;
-    case 101: tile(source, 1, 2, t); break;
-    case 102: tile(source, 2, 2, t); break;
-    case 103: tile(source, 3, 2, t); break;
-    case 104: tile(source, 4, 2, t); break;
-    case 105: tile(source, 5, 2, t); break;
-    case 106: tile(source, 6, 2, t); break;
+    case 1: any_tile(source, 1, 1, t); break;
+    case 2: any_tile(source, 2, 1, t); break;
+    case 3: any_tile(source, 3, 1, t); break;
+    case 4: any_tile(source, 4, 1, t); break;
+    case 5: any_tile(source, 5, 1, t); break;
+    case 6: any_tile(source, 6, 1, t); break;
+    case 7: any_tile(source, 7, 1, t); break;
+    case 8: any_tile(source, 8, 1, t); break;
+    case 9: any_tile(source, 9, 1, t); break;
+    case 10: any_tile(source, 10, 1, t); break;
+    case 11: any_tile(source, 11, 1, t); break;
+    case 12: any_tile(source, 12, 1, t); break;
+    case 101: any_tile(source, 1, 2, t); break;
+    case 102: any_tile(source, 2, 2, t); break;
+    case 103: any_tile(source, 3, 2, t); break;
+    case 104: any_tile(source, 4, 2, t); break;
+    case 105: any_tile(source, 5, 2, t); break;
+    case 106: any_tile(source, 6, 2, t); break;
     default: __builtin_unreachable();
     }
     /* clang-format on */
@@ -148,7 +255,9 @@ static void run_fp8_tile(const struct matmul_tile *t) {
 }
 
 static void run_tile(const struct matmul_tile *t) {
-    if (t->decoded || !t->prefetch) /* without prefetch: F32, which needs no decoding */
+    if (t->group)
+        tile_of_source(t->decoded ? SOURCE_GROUPS : SOURCE_CODES, t);
+    else if (t->decoded || !t->prefetch) /* without prefetch: F32, which needs no decoding */
         tile_of_source(SOURCE_DECODED, t);
     else if (t->type == WEIGHT_F32)
         tile_of_source(SOURCE_F32, t);
@@ -178,10 +287,25 @@ static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
     }
 }
 
+static void decode_codes(float *to, enum weight_type type, const char *w, uint32_t count) {
+    const __m512 values = load_code_values(type);
+    for (size_t k = 0; k < count; k += 8)
+        for (size_t v = 0; v < 2; v++) {
+            struct code_words words = load_codes(w + k * packed_channel_bytes(type) + v * 64);
+            for (size_t c = 0; c < 8; c++)
+                _mm512_storeu_ps(to + (k + c) * MATMUL_PANEL + v * 16,
+                                 next_codes(c % 2 ? &words.odd : &words.even, values));
+        }
+}
+
 /* Packed w[count][32] to floats out[count][32], FP8 times 2^-8. The half-floats of a channel are
  * put where its floats will be, for VCVTPH2PS to read. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     float *to = out;
+    if (weight_type_group(type)) {
+        decode_codes(to, type, w, count);
+        return;
+    }
     for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {
         enum avx512_source source = SOURCE_BF16;
         const char *from = (const char *)w + k * MATMUL_PANEL * 2;
@@ -208,9 +332,5 @@ void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t 
         .decode = decode,
         .tile = run_tile,
     };
-    if (weight_type_group(job->weights->type)) {
-        matmul_c_run(job, panel_first, panel_count);
-        return;
-    }
     matmul_blocked_run(&leaf, job, panel_first, panel_count);
 }

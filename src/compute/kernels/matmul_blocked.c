@@ -64,7 +64,7 @@ static void pack_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
 static void tile_scales(const struct blocked_run *run, uint32_t first, uint32_t rows,
                         uint32_t panel, uint32_t block, float *out) {
     const struct matmul *job = run->job;
-    float w_scale = 1;
+    float w_scale = weight_type_unit(job->weights->type);
     if (job->weights->type == WEIGHT_FP8)
         w_scale = job->weights
                       ->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * run->blocks + block];
@@ -81,6 +81,18 @@ static const char *block_weights(const struct blocked_run *run, uint32_t panel, 
     const struct packed_matrix *weights = run->job->weights;
     return (const char *)weights->data + panel * run->panel_bytes +
            (size_t)block * QUANT_GROUP * packed_channel_bytes(weights->type);
+}
+
+static void tile_groups(const struct blocked_run *run, uint32_t panel, uint32_t block,
+                        struct matmul_tile *tile) {
+    const struct packed_matrix *weights = run->job->weights;
+    const uint32_t group = weight_type_group(weights->type);
+    tile->group = group;
+    tile->group_scale_stride = group ? (size_t)(weights->cols / group) * MATMUL_PANEL : 0;
+    tile->group_scales = NULL;
+    if (group)
+        tile->group_scales = weights->group_scales + panel * tile->group_scale_stride +
+                             (size_t)block * (QUANT_GROUP / group) * MATMUL_PANEL;
 }
 
 /* A tile's part of a chunk: rows [first, first + rows), with their x from row `x_row` on. */
@@ -120,6 +132,7 @@ static void run_tile(struct blocked_run *run, const struct tile_place *at) {
         job->y + (run->row_first + at->first) * job->y_stride + (size_t)at->panel * MATMUL_PANEL;
     tile.y_stride = job->y_stride;
     tile.first = block == 0;
+    tile_groups(run, at->panel, block, &tile);
     for (uint32_t p = 0; p < at->panels; p++)
         tile_scales(run, at->first, at->rows, at->panel + p, block, tile.s[p]);
     run->leaf->tile(&tile);

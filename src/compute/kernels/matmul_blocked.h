@@ -3,7 +3,8 @@
  * rows, blocks and panels come when. The instruction set gives a leaf. Private to
  * src/compute/kernels.
  *
- * A tile is one block of 128 channels, one or two panels and a few rows; it adds its block to y.
+ * A tile is one block of 128 channels, one or two panels and a few rows; it adds its block to y, or
+ * the groups of its block one by one.
  * Few rows (one tile of them) read the packed weights directly, panel after panel: decode is bound
  * by memory. More rows decode a block of a panel once into the nearest cache and run all tiles over
  * it.
@@ -35,7 +36,12 @@ struct matmul_tile {
     float *y;            /* [rows][y_stride], 32 columns a panel */
     size_t y_stride;
     bool first; /* y starts from 0 */
-    float s[TILE_PANELS_MAX][TILE_ROWS_MAX];
+    /* Of types with groups: a group's channels, of which the tile has whole ones, and the scales
+     * [groups][32] of a panel from the tile's first group on; else 0 and NULL. */
+    uint32_t group;
+    const uint16_t *group_scales;
+    size_t group_scale_stride;               /* in values, from one panel to the next */
+    float s[TILE_PANELS_MAX][TILE_ROWS_MAX]; /* without the scales of groups */
 };
 
 struct matmul_leaf {
