@@ -87,7 +87,7 @@ struct kernels_line {
 
 static const struct harness_column kernels_columns[] = {
     {"kernel", "kernel", -18, 0, 0},
-    {"type", "type", -5, 0, 0},
+    {"type", "type", -8, 0, 0},
     {"outputs", "outputs", 7, 0, 0},
     {"channels", "channels", 8, 0, 0},
     {"m", "m", 5, 0, 0},
@@ -126,8 +126,12 @@ static double seconds_of(const struct kernels_bench *bench, double *times) {
 
 static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
                           uint32_t outputs, uint32_t channels, uint32_t m) {
-    static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8", "bf16", "f32"};
-    size_t bytes = packed_data_bytes(type, outputs, channels);
+    static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8",     "bf16",     "f32",
+                                                              "int4-32", "int4-128", "mxfp4"};
+    const bool groups = weight_type_group(type) != 0;
+    /* FP8's scales are few, and one copy is enough; those of groups lie behind the codes */
+    const size_t data_bytes = packed_data_bytes(type, outputs, channels);
+    const size_t bytes = data_bytes + (groups ? packed_scale_bytes(type, outputs, channels) : 0);
     uint32_t copies = bench->values.warm ? 1 : (uint32_t)(POOL_BYTES / bytes);
     uint32_t panels = packed_panels(outputs);
     double operations = 2.0 * outputs * channels * m, times[RUNS_MAX];
@@ -136,11 +140,14 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
     for (uint32_t run = 0; run < bench->values.runs; run++) {
         double start = machine_limits_now();
         for (uint32_t call = 0; call < calls; call++) {
-            struct packed_matrix weights = {.type = type,
-                                            .rows = outputs,
-                                            .cols = channels,
-                                            .data = bench->pool + (run + call) % copies * bytes,
-                                            .scales = bench->scales};
+            const char *copy = bench->pool + (run + call) % copies * bytes;
+            struct packed_matrix weights = {
+                .type = type,
+                .rows = outputs,
+                .cols = channels,
+                .data = copy,
+                .scales = bench->scales,
+                .group_scales = groups ? (const uint16_t *)(copy + data_bytes) : NULL};
             struct matmul job = {.weights = &weights,
                                  .x = bench->x,
                                  .x_stride = channels,
@@ -180,11 +187,12 @@ static void bench_products(struct kernels_bench *bench) {
         {"kv_b", 4096, 512},        {"o", 1024, 2048},    {"expert_gate", 512, 1024},
         {"expert_down", 1024, 512}, {"head", 8192, 1024},
     };
-    for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
+    for (enum weight_type type = 0; type < WEIGHT_TYPE_COUNT; type++)
         for (size_t s = 0; s < ARRAY_COUNT(shapes); s++)
             for (uint32_t i = 0; i < bench->rows.count; i++)
-                if (bench_kernels_wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2))
-                    bench_product(bench, shapes[s].name, (enum weight_type)type, shapes[s].outputs,
+                if (bench_kernels_wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2) &&
+                    (!weight_type_group(type) || strstr(shapes[s].name, "expert")))
+                    bench_product(bench, shapes[s].name, type, shapes[s].outputs,
                                   shapes[s].channels, bench->rows.values[i]);
 }
 
@@ -360,7 +368,7 @@ static enum status bench_kernels_take_memory(struct kernels_bench *bench, struct
     uint32_t random = 1;
     for (size_t i = 0; i < POOL_BYTES; i++) {
         random = random * 1664525u + 1013904223u;
-        bench->pool[i] = (char)(0x30 + (random >> 28)); /* FP8: 0.5 to 1.875 */
+        bench->pool[i] = (char)(0x30 + (random >> 28)); /* FP8: 0.5 to 1.875, BF16 less than 1 */
     }
     for (size_t i = 0; i < (size_t)M_MAX * CHANNELS_MAX; i++)
         bench->x[i] = 0.125f * (float)(i % 17);

@@ -8,8 +8,8 @@
  * needs a shuffle more: a few rows take them from the tile's scratch, written a block ahead; for
  * many rows a block of weights is decoded to floats once.
  *
- * Codes of four bits become floats by a table of 16 (VPERMPS). A group's sums join y before the next
- * group.
+ * Codes of four bits become floats by a table of 16 (VPERMPS). A group's sums join y before the
+ * next group.
  */
 #include "compute/kernels/tables.h"
 

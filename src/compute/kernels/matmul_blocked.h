@@ -36,8 +36,8 @@ struct matmul_tile {
     float *y;            /* [rows][y_stride], 32 columns a panel */
     size_t y_stride;
     bool first; /* y starts from 0 */
-    /* Of types with groups: a group's channels, of which the tile has whole ones, and the scales
-     * [groups][32] of a panel from the tile's first group on; else 0 and NULL. */
+    /* A group's channels, of which the tile has whole ones, and the scales [groups][32] of a panel
+     * from the tile's first group on; 0 and NULL if the type has no groups. */
     uint32_t group;
     const uint16_t *group_scales;
     size_t group_scale_stride;               /* in values, from one panel to the next */

@@ -2,9 +2,9 @@
  * Matrix products with NEON: up to 6 rows by 16 outputs stay in registers over a block of 128
  * channels, so a panel is two halves; one or two rows take the panel whole. FP8 becomes float
  * through half-floats, as in matmul_avx512.c, and codes of four bits through integers of eight bits
- * and a table of 16 (TBL). Nothing is fetched ahead by hand: panels are read
- * from their first byte to their last, which processors see by themselves, and no arm64 machine was
- * there to measure more.
+ * and a table of 16 (TBL). Nothing is fetched ahead by hand: panels are read from their first byte
+ * to their last, which processors see by themselves, and no arm64 machine was there to measure
+ * more.
  */
 #include "compute/kernels/tables.h"
 
@@ -15,7 +15,7 @@
 #define ROWS 6
 #define DIRECT_ROWS 2
 
-/* The source of a tile: packed weights, or floats in a near cache, of F32 or of codes of four bits. */
+/* The source of a tile: packed weights, or floats in a near cache (F32, GROUPS: those of codes). */
 enum neon_source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_CODES, SOURCE_GROUPS };
 
 /* 16 weights of one channel, from output `first` of the panel on. */
@@ -65,20 +65,20 @@ ALWAYS_INLINE void tile(enum neon_source source, int rows, int halves, size_t fi
 
 /* The codes of 4 outputs and eight channels as integers: in each word those of channels 0, 4, 1 and
  * 5, and those of 2, 6, 3 and 7. */
-struct code_bytes {
+struct neon_codes {
     int32x4_t of[2];
 };
 
-ALWAYS_INLINE struct code_bytes load_codes(enum weight_type type, const char *w) {
+ALWAYS_INLINE struct neon_codes load_codes(enum weight_type type, const char *w) {
     const int8x16_t values = vld1q_s8(code_values_of(type));
     const uint8x16_t bytes = vld1q_u8((const uint8_t *)w);
-    return (struct code_bytes){
+    return (struct neon_codes){
         {vreinterpretq_s32_s8(vqtbl1q_s8(values, vandq_u8(bytes, vdupq_n_u8(15)))),
          vreinterpretq_s32_s8(vqtbl1q_s8(values, vshrq_n_u8(bytes, 4)))}};
 }
 
 /* Channel `c` of the eight. */
-ALWAYS_INLINE float32x4_t code_floats(const struct code_bytes *codes, int c) {
+ALWAYS_INLINE float32x4_t code_floats(const struct neon_codes *codes, int c) {
     const int byte = c % 2 * 2 + c / 4;
     int32x4_t top = vshlq_s32(codes->of[c / 2 % 2], vdupq_n_s32(24 - 8 * byte));
     return vcvtq_f32_s32(vshrq_n_s32(top, 24));
@@ -118,7 +118,7 @@ ALWAYS_INLINE void group_tile(bool decoded, int rows, int halves, size_t out,
 #pragma GCC unroll 8
             for (int v = 0; v < 4 * halves; v++) {
                 const size_t at = out + 4 * (size_t)v;
-                struct code_bytes codes;
+                struct neon_codes codes;
                 if (!decoded) codes = load_codes(t->type, (const char *)t->w + k * 16 + at * 4);
 #pragma GCC unroll 8
                 for (int c = 0; c < (int)step; c++) {
@@ -206,7 +206,7 @@ ALWAYS_INLINE void decode_source(enum neon_source source, float *out, const char
 static void decode_codes(enum weight_type type, float *out, const char *w, uint32_t count) {
     for (size_t k = 0; k < count; k += 8)
         for (size_t first = 0; first < MATMUL_PANEL; first += 4) {
-            struct code_bytes codes = load_codes(type, w + k * 16 + first * 4);
+            struct neon_codes codes = load_codes(type, w + k * 16 + first * 4);
             for (int c = 0; c < 8; c++)
                 vst1q_f32(out + (k + (size_t)c) * MATMUL_PANEL + first, code_floats(&codes, c));
         }
