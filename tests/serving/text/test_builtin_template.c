@@ -288,6 +288,8 @@ TEST(v32_takes_what_clients_send) {
     ask = asked("{\"messages\":[" USER("q") "]}");
     ask.prompts = false;
     (void)expect(&found, &ask, bytes_of(BOS "<｜User｜>q"));
+    ask = asked("{\"messages\":[" USER("q") "],\"variables\":{\"enable_thinking\":true}}");
+    (void)expect(&found, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜><think>"));
     ask =
         asked("{\"messages\":[" USER("q") ",{\"role\":\"assistant\",\"content\":\"\",\"tool_"
                                           "calls\":[" CALL("look", "") "," CALL(
