@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { deepseek, deepseekV3, glm, kimi } from './lib/families.mjs';
+import { deepseek, deepseekV3, deepseekV32, glm, kimi } from './lib/families.mjs';
 import { Puppet, place, read, say, show, weather } from './lib/puppet.mjs';
 import { binary, root } from './lib/server.mjs';
 
@@ -20,6 +20,8 @@ const checkpoints = [
   { ...deepseekV3, name: 'DeepSeek-R1-0528', template: published(`${goldens}chat_r1_0528.json`) },
   { ...deepseekV3, name: 'tiny-r1', template: published(`${root}models/tiny-r1/tokenizer_config.json`), opens: '</think>' },
   { ...deepseek, name: 'DeepSeek-V3.1', template: published(`${goldens}chat_v3_1.json`) },
+  // Without a token for its mark, which the puppet's answer would leave out of a prompt.
+  { ...deepseekV32, tokens: [], template: readFileSync(`${root}models/templates/deepseek-v3.2.jinja`, 'utf8') },
   kimi, glm,
 ];
 

@@ -160,6 +160,27 @@ export const glm = {
     `<arg_key>${key}</arg_key>\n<arg_value>${typeof value === 'string' ? value : json(value)}</arg_value>\n`).join('')}</tool_call>`).join(''),
 };
 
+// Since this release without line ends; here without thoughts.
+export const glm47 = {
+  ...glm,
+  name: 'GLM 4.7',
+  template: template({
+    tools: ["'<|system|>Tools: '", "'\\n'"],
+    turn: {
+      system: ["'<|system|>'", "''"],
+      user: ["'<|user|>'", "''"],
+      tool: ["'<|observation|><tool_response>'", "'</tool_response>'"],
+      assistant: ["'<|assistant|></think>'", "''"],
+    },
+    call: lines("{{- '<tool_call>' + call.function.name -}}",
+      "{%- for name, value in call.function.arguments.items() -%}{{- '<arg_key>' + name + '</arg_key><arg_value>' + (value if value is string else value | tojson) + '</arg_value>' -}}{%- endfor -%}",
+      "{{- '</tool_call>' -}}"),
+    ask: "'<|assistant|></think>'",
+  }),
+  calls: (list) => list.map(([name, args]) => `<tool_call>${name}${Object.entries(args).map(([key, value]) =>
+    `<arg_key>${key}</arg_key><arg_value>${typeof value === 'string' ? value : json(value)}</arg_value>`).join('')}</tool_call>`).join(''),
+};
+
 export const llama = {
   name: 'Llama 3.1',
   tokens: ['<|start_header_id|>', '<|end_header_id|>', '<|eot_id|>', '<|eom_id|>', '<|python_tag|>'],
@@ -198,4 +219,4 @@ export const mistral = {
   ids: /^[a-zA-Z0-9]{9}$/,
 };
 
-export const families = [deepseek, deepseekV3, deepseekV32, hermes, kimi, glm, llama, mistral];
+export const families = [deepseek, deepseekV3, deepseekV32, hermes, kimi, glm, glm47, llama, mistral];
