@@ -73,11 +73,12 @@ test('a proxy may serve the page below a path of its own', async () => {
 
 test('an answer that comes in one burst took what the server says', async () => {
   let receipt;
+  const asked = tab.asking();
   await page.route('**/v1/chat/completions', async (route) => {
-    const response = await route.fetch(); // all of it
-    const last = (await response.text()).split('\n').findLast((line) => line.includes('"receipt"'));
+    const body = await (await server.post('/v1/chat/completions', await asked)).text(); // all of it
+    const last = body.split('\n').findLast((line) => line.includes('"receipt"'));
     receipt = JSON.parse(last.slice('data: '.length)).receipt;
-    await route.fulfill({ response });
+    await route.fulfill({ contentType: 'text/event-stream', body });
   });
   await chooseTheLikeliest();
   await ask('Tell me a story about a fox.');
@@ -104,10 +105,7 @@ test('the thinking can be folded, and stays so', async () => {
 });
 
 test('turns make one conversation, and a new chat begins another', async () => {
-  const bodies = [];
-  page.on('request', (request) => {
-    if (request.url().endsWith('/chat/completions')) bodies.push(request.postDataJSON()); // tokens are counted, too
-  });
+  const bodies = tab.asked;
   await chooseTheLikeliest();
   await ask('My name is Anna.');
   await finished(0);
@@ -148,9 +146,9 @@ test('the stop button ends an answer on the page and on the server', async () =>
   const slowServer = await Server.start(...slow);
   await tab.close();
   await open({}, slowServer.url);
+  const body = tab.asking();
   await page.route('**/v1/chat/completions', async (route) => {
-    const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 1900 };
-    await route.continue({ postData: JSON.stringify(body) });
+    await route.continue({ postData: JSON.stringify({ ...await body, ignore_eos: true, max_tokens: 1900 }) });
   });
   await chooseTheLikeliest();
   await ask('Tell me a story about a fox.');

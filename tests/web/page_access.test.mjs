@@ -15,7 +15,7 @@ const sample = readFileSync(new URL('lib/answer.txt', import.meta.url), 'utf8');
 let server, guarded, browser, tab;
 
 before(async () => {
-  [server, guarded, browser] = await Promise.all([Puppet.start({ stepMs: 10 }), Puppet.start({ accounts: [{ name: 'reader', key }] }), launch()]);
+  [server, guarded, browser] = await Promise.all([Puppet.start({ stepMs: 10 }), Puppet.start({ accounts: [{ name: 'reader', key }] }), launch({ reducedMotion: 'reduce' })]);
 });
 
 after(async () => {
@@ -25,13 +25,13 @@ after(async () => {
 
 afterEach(() => tab.close());
 
-const open = async (options = {}, init) => { tab = await Tab.open(browser, server.url, { reducedMotion: 'reduce', ...options }, init); };
+const open = async (options = {}, init) => { tab = await Tab.open(browser, server.url, options, init); };
 
 // Colours are all that the dark changes.
 async function check(name) {
   await tab.page.evaluate(axe.source);
   for (const [colorScheme, options] of [['light', {}], ['dark', { runOnly: ['color-contrast'] }]]) {
-    await tab.page.emulateMedia({ colorScheme });
+    await tab.page.evaluate((theme) => { document.documentElement.dataset.theme = theme; }, colorScheme);
     const found = await tab.page.evaluate((given) => globalThis.axe.run(document, { resultTypes: ['violations'], ...given })
       .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html, any }) => [html.slice(0, 150), any[0]?.message])])), options);
     await tab.picture(`access_${name}_${colorScheme}`);
@@ -124,7 +124,7 @@ test('a phone, with its list and the settings', async () => {
 });
 
 test('a server that asks for a key, and does not know it', async () => {
-  tab = await Tab.open(browser, server.url, { reducedMotion: 'reduce' });
+  tab = await Tab.open(browser, server.url);
   await tab.page.goto(guarded.url);
   await tab.page.getByLabel('This server asks for an API key').fill('sk-wrong');
   await tab.page.keyboard.press('Enter');

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Server, patience, root, same } from './lib/server.mjs';
+import { Server, root, same } from './lib/server.mjs';
 import { Tab, copies, launch, startProxy } from './lib/tab.mjs';
 
 const key = 'sk-of-a-test', guide = readFileSync(`${root}docs/clients.md`, 'utf8');
@@ -23,9 +23,7 @@ before(async () => {
     `accounts:\n  - {name: acme, keys: ["sha256:${createHash('sha256').update(key).digest('hex')}"]}\n`);
   [server, browser] = await Promise.all([Server.start(...same, '--accounts', join(folder, 'accounts.yaml'), '--served-name', 'ours'), launch()]);
   proxy = await startProxy(server.url, '/llm/');
-  tab = new Tab();
-  tab.page = await browser.newPage({ viewport: { width: 1000, height: 750 } });
-  tab.page.setDefaultTimeout(patience);
+  tab = await Tab.blank(browser);
   await tab.page.goto(`${proxy.url}/`);
 });
 
@@ -101,7 +99,6 @@ class OpenAI:
 });
 
 test('a section is opened by the keyboard, and its lines are copied', async () => {
-  await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await box('Codex').locator('summary').focus();
   await tab.page.keyboard.press('Enter');
   await box('Codex').locator('pre').first().waitFor();
@@ -120,10 +117,8 @@ test('they are copied without TLS, too', async () => {
 });
 
 test('a name that needs quotes is left to the reader, and a key is not changed', async () => {
-  const other = new Tab();
+  const other = await Tab.blank(browser);
   let away = true;
-  other.page = await browser.newPage();
-  other.page.setDefaultTimeout(patience);
   await other.page.addInitScript(() => sessionStorage.setItem('fathom-api-key', 'sk-tiny-r1'));
   await other.page.route('**/v1/models', (route) => route.fulfill({ json: { data: [{ id: "it's ours" }] } }));
   await other.page.route('**/clients.md', (route) => (away ? route.fulfill({ status: 502, body: 'Bad gateway' }) : route.continue()));
@@ -138,7 +133,7 @@ test('a name that needs quotes is left to the reader, and a key is not changed',
   const [line] = await other.page.locator('#connect pre').allTextContents();
   assert.ok(line.includes("Bearer sk-tiny-r1'") && line.includes('"model": "tiny-r1"'), line);
   await other.page.getByText('Replace tiny-r1 in the lines yourself').waitFor();
-  await other.page.close();
+  await other.close();
 });
 
 test('the guide for Open WebUI has the same line', async () => {

@@ -46,8 +46,8 @@ async function reload(which = tab) {
 
 // Resolves with the messages of the request that `act` makes.
 async function asked(act) {
-  const [request] = await Promise.all([tab.page.waitForRequest((one) => one.url().endsWith('/chat/completions')), act()]);
-  return request.postDataJSON().messages.map(({ role, content }) => `${role}: ${content}`);
+  const [{ messages }] = await Promise.all([tab.asking(), act()]);
+  return messages.map(({ role, content }) => `${role}: ${content}`);
 }
 
 async function saved(button) {
@@ -263,7 +263,6 @@ test('a file of something else is refused in words', async () => {
 });
 
 test('an answer is copied', async () => {
-  await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await tab.ask(say('**bold** words'));
   await tab.finished(0);
   await copies(tab.answers().nth(0).locator('.actions').getByRole('button', { name: 'Copy' }));
@@ -294,9 +293,7 @@ test('the result of a call is entered, and the answer goes on', async () => {
   await results.nth(1).fill('Rain');
   await results.nth(0).fill(`Sun ${say('Sun and rain.')}`);
   await tab.picture('result');
-  const request = tab.page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
-  await tab.button('Send the results').click();
-  const { messages, tool_choice: choice } = (await request).postDataJSON();
+  const [{ messages, tool_choice: choice }] = await Promise.all([tab.asking(), tab.button('Send the results').click()]);
   const ids = messages[1].tool_calls.map(({ id }) => id);
   assert.deepEqual(messages.slice(2), [{ role: 'tool', tool_call_id: ids[0], content: `Sun ${say('Sun and rain.')}` },
     { role: 'tool', tool_call_id: ids[1], content: 'Rain' }]);

@@ -23,11 +23,6 @@ beforeEach(() => { tab = null; });
 afterEach(async () => { await tab?.close(); });
 
 const open = async (server, ...more) => { tab = await Tab.open(browser, server.url, ...more); };
-const bodies = () => {
-  const all = [];
-  tab.page.on('request', (one) => { if (one.url().endsWith('/chat/completions')) all.push(one.postDataJSON()); });
-  return all;
-};
 
 // An answer of the API, made by the test.
 const event = (value) => `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
@@ -52,7 +47,7 @@ test('a server that goes away comes back by itself, and the answer is the same',
   const expected = await whole(0);
   await open(proxy);
   await tab.chooseTheLikeliest();
-  const asked = bodies();
+  const { asked } = tab;
   proxy.chunksMax = 12; // in the middle of the text
   const cut = new Promise((resolve) => { proxy.onCut = resolve; });
   await tab.ask(story);
@@ -75,7 +70,7 @@ test('a server that goes away comes back by itself, and the answer is the same',
 
 test('an answer that is another one now goes on behind its words', async () => {
   await open(puppet);
-  const asked = bodies();
+  const { asked } = tab;
   await answersOf(
     (route) => stream(route, chunk({ content: 'The sea is ' })),
     (route) => stream(route, chunk({ content: 'The land is dry.' }, 'stop'), event('[DONE]')),
@@ -99,7 +94,7 @@ test('a full queue is waited for', async () => {
 
 test('an answer that the engine could not finish stays, and goes on', async () => {
   await open(puppet);
-  const asked = bodies();
+  const { asked } = tab;
   await answersOf(
     (route) => stream(route, chunk({ content: 'Half of ' }), event({ error: { message: 'The step failed.', code: 'engine_failed' } })),
     (route) => stream(route, chunk({ content: 'Half of it.' }, 'stop'), event('[DONE]')));
@@ -138,7 +133,7 @@ test('"Try again" makes a branch where text came', async () => {
 
 test('an answer without a text says so, keeps its question, and is left out of the next prompt', async () => {
   await open(puppet);
-  const asked = bodies();
+  const { asked } = tab;
   await answersOf((route) => stream(route, chunk({ content: '' }, 'stop'), event('[DONE]')));
   await tab.ask('silence');
   await tab.page.getByText('The model ended without an answer.').waitFor();
@@ -153,7 +148,7 @@ test('an answer without a text says so, keeps its question, and is left out of t
 test('another name of the model is followed', async () => {
   await open(puppet);
   await tab.page.route('**/v1/models', (route) => route.fulfill({ json: { data: [{ id: 'successor', max_model_len: 99 }] } }));
-  const asked = bodies();
+  const { asked } = tab;
   await answersOf(
     (route) => refuse(route, 404, { message: "The model 'puppet' does not exist here.", code: 'model_not_found' }),
     (route) => stream(route, chunk({ content: 'Here.' }, 'stop'), event('[DONE]')));

@@ -33,10 +33,10 @@ afterEach(() => tab.close());
 async function bodyOf(question) {
   await page.route('**/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream',
     body: `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'Yes.' }, finish_reason: 'stop' }] })}\n\ndata: [DONE]\n\n` }));
-  const [request] = await Promise.all([page.waitForRequest('**/v1/chat/completions'), tab.ask(question)]);
+  const [body] = await Promise.all([tab.asking(), tab.ask(question)]);
   await tab.answers().last().getByText('Yes.').waitFor();
   await page.unroute('**/v1/chat/completions');
-  return request.postDataJSON();
+  return body;
 }
 
 test('what is chosen reaches the server, and a default is left out', async () => {
@@ -177,7 +177,8 @@ test('tokens are counted while one writes', async () => {
 test('colours follow the system, or a choice that lasts', async () => {
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   assert.equal(await background(), 'rgb(247, 249, 251)');
-  await page.emulateMedia({ colorScheme: 'dark' });
+  await tab.close();
+  await open({ colorScheme: 'dark' });
   assert.equal(await background(), 'rgb(13, 21, 27)');
   await tab.button('Settings').click();
   await tab.picture('settings_dark');

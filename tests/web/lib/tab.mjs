@@ -1,20 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chat page in a real browser. With FATHOM_SCREENSHOTS=DIR pictures are left there.
+// The chat page in a real browser: Chromium, or Firefox over WebDriver BiDi where FATHOM_BROWSER says so. With
+// FATHOM_SCREENSHOTS=DIR pictures are left there.
 import { existsSync } from 'node:fs';
 import { createServer, request } from 'node:http';
-import { chromium } from 'playwright-core';
+import { chromium, firefox } from 'playwright-core';
 import { patience } from './server.mjs';
 
-const executablePath = process.env.FATHOM_CHROMIUM ??
-  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+export const inFirefox = process.env.FATHOM_BROWSER === 'firefox';
 
-export function launch() {
-  return chromium.launch({
-    executablePath,
-    timeout: patience,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
-      '--disable-component-update', '--disable-sync', '--no-first-run'],
-  });
+const first = (...paths) => paths.find(existsSync);
+
+// What Playwright sets for each context in Chromium are settings of the whole browser in Firefox.
+const preferences = ({ colorScheme, reducedMotion, hasTouch }) => ({
+  'layout.css.prefers-color-scheme.content-override': colorScheme === 'dark' ? 0 : 1,
+  'ui.prefersReducedMotion': reducedMotion === 'reduce' ? 1 : 0,
+  'ui.primaryPointerCapabilities': hasTouch ? 1 : 6, // coarse, or fine and one that hovers
+  'ui.allPointerCapabilities': hasTouch ? 1 : 6,
+  'dom.events.testing.asyncClipboard': true, // a page may read what it copied
+});
+
+// A browser; `media` is what its pages find if they do not say otherwise: { colorScheme, reducedMotion, hasTouch }.
+export async function launch(media = {}) {
+  const browser = inFirefox ?
+    await firefox.launch({
+      channel: 'moz-firefox', executablePath: process.env.FATHOM_FIREFOX ?? first('/usr/bin/firefox-esr', '/usr/bin/firefox'),
+      timeout: patience, firefoxUserPrefs: preferences(media),
+    }) :
+    await chromium.launch({
+      executablePath: process.env.FATHOM_CHROMIUM ?? first('/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'),
+      timeout: patience, args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
+        '--disable-component-update', '--disable-sync', '--no-first-run'],
+    });
+  browser.media = media;
+  return browser;
+}
+
+// Playwright fills a field in Firefox letter by letter, where a line break is Enter: this sets its value.
+async function fill(text) {
+  await this.waitFor();
+  await this.evaluate((field, value) => {
+    field.focus();
+    field.value = value;
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+  }, text);
 }
 
 // Clicks a button, and resolves when it has said "Copied", which lasts for a moment only.
@@ -29,35 +57,72 @@ export async function copies(locator) {
   await copy.evaluate((button) => button.copied);
 }
 
-// One tab. `strangers` are requests to others than `url`, `complaints` errors of the page.
+// One tab. `asked` are the bodies of the questions that its page sends, `strangers` requests to others than `url`,
+// `complaints` errors of the page.
 export class Tab {
   static async open(browser, url, options = {}, init) {
-    const context = await browser.newContext({ viewport: { width: 1000, height: 750 }, ...options });
-    context.setDefaultTimeout(patience);
-    if (init) await context.addInitScript(init);
-    return Tab.in(context, url);
+    const tab = await Tab.blank(browser, options);
+    if (init) await tab.page.context().addInitScript(init);
+    return tab.at(url);
   }
 
   static async in(context, url) {
     const tab = new this();
-    tab.page = await context.newPage();
-    tab.strangers = [];
-    tab.complaints = [];
-    tab.page.on('request', (asked) => {
-      if (!asked.url().startsWith(`${url}/`) && !asked.url().startsWith('blob:')) tab.strangers.push(asked.url());
-    });
-    tab.page.on('pageerror', (error) => tab.complaints.push(error.message));
-    tab.page.on('console', (message) => {
-      if (message.type() === 'error') tab.complaints.push(message.text());
-    });
-    await tab.page.goto(`${url}/`);
-    await tab.ready();
+    await tab.begin(context);
+    return tab.at(url);
+  }
+
+  // A tab in a context of its own, before it has a page. In Firefox other media than the browser's take a browser.
+  static async blank(browser, options = {}) {
+    const tab = new this(), media = { ...browser.media, ...options };
+    if (inFirefox && ['colorScheme', 'reducedMotion', 'hasTouch'].some((name) => media[name] !== browser.media[name]))
+      browser = tab.browser = await launch(media);
+    await tab.begin(await browser.newContext({ viewport: { width: 1000, height: 750 }, ...media,
+      permissions: inFirefox ? [] : ['clipboard-read', 'clipboard-write'] }));
     return tab;
   }
 
+  async begin(context) {
+    context.setDefaultTimeout(patience);
+    this.page = await context.newPage();
+    if (inFirefox) Object.getPrototypeOf(this.page.locator('x')).fill = fill;
+    Object.assign(this, { asked: [], strangers: [], complaints: [] });
+    this.page.on('request', (one) => {
+      if (!one.url().startsWith(`${this.url}/`) && !one.url().startsWith('blob:')) this.strangers.push(one.url());
+    });
+    this.page.on('pageerror', (error) => this.complaints.push(error.message));
+    this.page.on('console', (message) => {
+      if (message.type() === 'error') this.complaints.push(message.text());
+    });
+    await this.page.exposeFunction('noteQuestion', (body) => {
+      this.asked.push(JSON.parse(body));
+      this.onAsked?.(this.asked.at(-1));
+    });
+    await this.page.addInitScript(() => { // BiDi does not show bodies
+      const { fetch, noteQuestion } = globalThis;
+      globalThis.fetch = (to, options) => {
+        if (String(to).endsWith('/chat/completions')) noteQuestion(options.body);
+        return fetch(to, options);
+      };
+    });
+  }
+
+  async at(url) {
+    this.url = url;
+    await this.page.goto(`${url}/`);
+    await this.ready();
+    return this;
+  }
+
+  // Resolves with the body of the next question.
+  asking() { return new Promise((resolve) => { this.onAsked = resolve; }); }
+
   ready() { return this.page.locator('#examples button').first().waitFor({ state: 'attached' }); }
 
-  close() { return this.page.context().close(); }
+  async close() {
+    await this.page.context().close();
+    await this.browser?.close();
+  }
 
   box() { return this.page.locator('#question'); }
   button(name) { return this.page.getByRole('button', { name, exact: true }); }
