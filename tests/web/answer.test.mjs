@@ -229,6 +229,13 @@ test('formulas that would grow without end, load, link or fill the page stay sma
   assert.equal(await count('math msup'), 1);
 });
 
+test('a formula in a line that is wider than the page can be scrolled', async () => {
+  await show(`a \\(${'x+'.repeat(300)}x\\) b`);
+  const [seen, whole, room] = await answer().locator('.tex').evaluate((formula) =>
+    [formula.clientWidth, formula.scrollWidth, formula.parentElement.clientWidth]);
+  assert.ok(seen > 0 && seen <= room && whole > room, `${seen} of ${whole} px in ${room}`);
+});
+
 test('long lines and deep nesting are shown, as plain text where they must', async () => {
   const million = 1 << 20, hostile = {
     'a line of 1 MB': 'x'.repeat(million), 'words of 1 MB': 'word '.repeat(million / 5), 'a million stars': '*'.repeat(million),

@@ -14,8 +14,8 @@ let server, browser, tab, folder;
 
 before(async () => {
   server = await Puppet.start({ stepMs: 10 }); // an answer that is to be stopped lasts for minutes
-  browser = await launch();
   folder = mkdtempSync(join(tmpdir(), 'fathom-'));
+  browser = await launch({}, folder);
 });
 
 after(async () => {
@@ -52,10 +52,7 @@ async function asked(act) {
 
 async function saved(button) {
   if (!await tab.button(button).isVisible()) await tab.page.getByText('Export and import').click();
-  const [download] = await Promise.all([tab.page.waitForEvent('download'), tab.button(button).click()]);
-  const path = join(folder, download.suggestedFilename());
-  await download.saveAs(path);
-  return path;
+  return tab.saved(button);
 }
 
 // The texts of the stored answers.
@@ -503,10 +500,7 @@ test('where the storage is full the page says so, and loses nothing', async () =
   await tab.page.getByText('The browser cannot store this conversation (QuotaExceededError)').waitFor();
   await tab.picture('full');
   await until(() => texts(tab.items()), [say('not stored')]);
-  const [download] = await Promise.all([tab.page.waitForEvent('download'), tab.button('Export').click()]);
-  const path = join(folder, 'full.json');
-  await download.saveAs(path);
-  assert.equal(JSON.parse(readFileSync(path, 'utf8')).turns.length, 2);
+  assert.equal(JSON.parse(readFileSync(await tab.saved('Export'), 'utf8')).turns.length, 2);
   await tab.page.evaluate(() => { globalThis.isFull = false; });
   await tab.ask(say('stored'));
   await tab.finished(1);

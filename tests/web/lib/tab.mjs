@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chat page in a real browser: Chromium, or Firefox over WebDriver BiDi where FATHOM_BROWSER says so. With
 // FATHOM_SCREENSHOTS=DIR pictures are left there.
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
+import { join } from 'node:path';
 import { chromium, firefox } from 'playwright-core';
-import { patience } from './server.mjs';
+import { patience, sleep } from './server.mjs';
 
 export const inFirefox = process.env.FATHOM_BROWSER === 'firefox';
 
@@ -19,20 +20,20 @@ const preferences = ({ colorScheme, reducedMotion, hasTouch }) => ({
   'dom.events.testing.asyncClipboard': true, // a page may read what it copied
 });
 
-// A browser; `media` is what its pages find if they do not say otherwise: { colorScheme, reducedMotion, hasTouch }.
-export async function launch(media = {}) {
+// A browser; `media` is what its pages find if they do not say otherwise: { colorScheme, reducedMotion, hasTouch }. Files
+// are saved in `folder`.
+export async function launch(media = {}, folder) {
   const browser = inFirefox ?
     await firefox.launch({
       channel: 'moz-firefox', executablePath: process.env.FATHOM_FIREFOX ?? first('/usr/bin/firefox-esr', '/usr/bin/firefox'),
-      timeout: patience, firefoxUserPrefs: preferences(media),
+      timeout: patience, firefoxUserPrefs: preferences(media), downloadsPath: folder,
     }) :
     await chromium.launch({
       executablePath: process.env.FATHOM_CHROMIUM ?? first('/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'),
       timeout: patience, args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
         '--disable-component-update', '--disable-sync', '--no-first-run'],
     });
-  browser.media = media;
-  return browser;
+  return Object.assign(browser, { media, folder });
 }
 
 // Playwright fills a field in Firefox letter by letter, where a line break is Enter: this sets its value.
@@ -149,6 +150,23 @@ export class Tab {
   // Presses "Ask now", unless the page asks by itself first.
   async askNow() {
     await Promise.race([this.button('Ask now').click().catch(() => {}), this.finished(0)]);
+  }
+
+  // Resolves with the path of the file that is saved by a click on this button. BiDi does not show what a link saves.
+  async saved(name) {
+    const { folder } = this.page.context().browser(), before = readdirSync(folder);
+    if (!inFirefox) {
+      const [download] = await Promise.all([this.page.waitForEvent('download'), this.button(name).click()]);
+      const path = join(folder, download.suggestedFilename());
+      await download.saveAs(path);
+      return path;
+    }
+    await this.button(name).click();
+    for (const end = Date.now() + patience; Date.now() < end; await sleep(20)) {
+      const [path, ...more] = readdirSync(folder).filter((one) => !before.includes(one)).map((one) => join(folder, one));
+      if (path && !more.length && statSync(path).size) return path; // while it comes, there are two
+    }
+    throw new Error(`the browser saved no file for '${name}'`);
   }
 
   async openList() {
