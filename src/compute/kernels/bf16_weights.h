@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "compute/kernels/bf16_dot.h"
+#include "compute/kernels/code_values.h"
 #include "compute/kernels/matmul.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -94,10 +95,29 @@ ALWAYS_INLINE __m512i bf16_lookup(const __m512i table[2], __m512i codes) {
 
 /* The source of a tile's weights. */
 enum bf16_source {
-    SOURCE_CODES,  /* a packed panel of FP8 */
-    SOURCE_VALUES, /* a packed panel of BF16 */
-    SOURCE_PAIRS   /* what decode wrote */
+    SOURCE_CODES,       /* a packed panel of FP8 */
+    SOURCE_VALUES,      /* a packed panel of BF16 */
+    SOURCE_PAIRS,       /* what decode wrote */
+    SOURCE_NIBBLES,     /* a packed panel of codes of four bits */
+    SOURCE_NIBBLE_PAIRS /* what decode made of it */
 };
+
+/* The BF16 values of a type's codes of four bits, twice: VPERMW reads five bits of an index, and
+ * the fifth belongs to the next code. */
+ALWAYS_INLINE __m512i bf16_nibble_values(enum weight_type type) {
+    const __m128i *values = (const __m128i *)(const void *)code_values_of(type);
+    __m512 floats = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(values)));
+    __m512i bits = _mm512_srli_epi32(_mm512_castps_si512(floats), 16);
+    return _mm512_broadcast_i64x4(_mm512_cvtepi32_epi16(bits));
+}
+
+/* Pairs of the next two channels of 16 outputs, whose words have the even channel's code lowest in
+ * the lower half and the odd one's in the upper half. */
+ALWAYS_INLINE __m512i bf16_next_nibbles(__m512i *words, __m512i values) {
+    __m512i pairs = _mm512_permutexvar_epi16(*words, values);
+    *words = _mm512_srli_epi32(*words, 4);
+    return pairs;
+}
 
 /* Channels k and k + 1 of a panel, k even: for each of the 32 outputs both weights in 32 bits.
  * `single`: there is no channel k + 1, and zeros stand for it. */
@@ -134,8 +154,23 @@ static inline void bf16_pack_x(void *out, const float *x, uint32_t count, bool l
     }
 }
 
+static inline void bf16_decode_nibbles(char *out, enum weight_type type, const char *w,
+                                       uint32_t count) {
+    const __m512i values = bf16_nibble_values(type);
+    for (size_t k = 0; k < count; k += 8)
+        for (size_t v = 0; v < 2; v++) {
+            __m512i words = _mm512_loadu_si512(w + k * 16 + v * 64);
+            for (size_t i = 0; i < 8; i += 2)
+                _mm512_storeu_si512(out + (k + i) * 64 + v * 64, bf16_next_nibbles(&words, values));
+        }
+}
+
 /* A panel's `count` channels as bf16_load_pairs makes them: 128 bytes for each pair. */
 static inline void bf16_decode(void *out, enum weight_type type, const void *w, uint32_t count) {
+    if (weight_type_group(type)) {
+        bf16_decode_nibbles(out, type, w, count);
+        return;
+    }
     struct bf16_pairing pairing = bf16_load_pairing();
     for (size_t k = 0; k < count; k += 2) {
         __m512i pairs[2];

@@ -19,11 +19,12 @@
  * the other half of batch invariance, and it makes the C twin, AVX2, AVX-512 and NEON agree bit for
  * bit.
  * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
- * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
- * numerics class of its own. So are NEON-BF16, as BFDOT rounds differently, and AMX, which sums 32
+ * paired with zero) when x is representable in BF16 and the weights are not F32; it is a numerics
+ * class of its own. So are NEON-BF16, as BFDOT rounds differently, and AMX, which sums 32
  * channels at a time (struct gemm_bf16). Where x has no scales, AMX's class rounds weights times
  * their scales to BF16, as DeepSeek's weight_dequant does (inference/kernel.py), and y is one sum
- * over all channels.
+ * over all channels. It multiplies codes of four bits as AVX-512-BF16 does, and NEON-BF16 does as
+ * NEON.
  *
  * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level
  * may read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with
@@ -69,7 +70,7 @@ static inline float weight_type_unit(enum weight_type type) {
     return type == WEIGHT_MXFP4 ? 0.5f : 1;
 }
 
-/* Types that levels with BF16 multiply as pairs of channels. */
+/* Types that all levels with BF16 multiply as pairs of channels. */
 static inline bool weight_type_pairs(enum weight_type type) {
     return type == WEIGHT_FP8 || type == WEIGHT_BF16;
 }

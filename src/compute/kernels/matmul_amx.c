@@ -3,10 +3,10 @@
  * takes 16 rows and 16 outputs; one instruction multiplies 32 channels into it in 16 cycles,
  * whether it has 16 rows or one.
  *
- * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
- * anything else goes to matmul_avx512.c. This file has the parts that all products share, and the
- * products of rows with scales: their sums leave the squares after each block. Other rows are
- * multiplied in matmul_amx_whole.c.
+ * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16.
+ * Codes of four bits go to matmul_avx512bf16.c, anything else to matmul_avx512.c. This file has the
+ * parts that all products share, and the products of rows with scales: their sums leave the squares
+ * after each block. Other rows are multiplied in matmul_amx_whole.c.
  *
  * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
  * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they
@@ -31,6 +31,8 @@
 #define PACKED_BLOCKS 512 /* of x: rows times blocks */
 
 #ifdef KERNEL_EMULATE_BF16
+#define matmul_avx512bf16_run matmul_avx512bf16_emulated_run
+void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 #endif
 
@@ -327,7 +329,11 @@ static void take_x(struct amx_chunk *chunk, packed_blocks packed) {
 
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     bool representable = job->x_is_bf16 || job->x_scales;
-    if (!representable || !weight_type_pairs(job->weights->type)) {
+    if (representable && weight_type_group(job->weights->type)) {
+        matmul_avx512bf16_run(job, panel_first, panel_count);
+        return;
+    }
+    if (!representable || job->weights->type == WEIGHT_F32) {
         matmul_avx512_run(job, panel_first, panel_count);
         return;
     }

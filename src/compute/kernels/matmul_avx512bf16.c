@@ -3,8 +3,9 @@
  * a block and a tile are). VDPBF16PS multiplies two input channels at once, so the weights of two
  * channels are brought side by side.
  *
- * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
- * anything else goes to matmul_avx512.c.
+ * Used when x is representable in BF16 (values of E4M3 codes are), unless the weights are F32;
+ * anything else goes to matmul_avx512.c. Codes of four bits become pairs by a table of 16 (VPERMW),
+ * and a group's sums join y before the next group.
  *
  * Order of the sums: pairs of channels ascend, an odd last channel is paired with zero. Within a
  * pair the hardware decides (the odd channel first, denormals flushed); that is why this level is a
@@ -86,33 +87,103 @@ ALWAYS_INLINE void tile(enum bf16_source source, int rows, int panels,
     }
 }
 
+/* Joins a group's sums with y. */
+ALWAYS_INLINE void end_group(int rows, int panels, const struct matmul_tile *t, size_t first,
+                             __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
+    const __mmask16 keep = t->first && !first ? 0 : 0xFFFF;
+#pragma GCC unroll 4
+    for (int v = 0; v < 2 * panels; v++) {
+        const uint16_t *at = t->group_scales + (size_t)(v / 2) * t->group_scale_stride +
+                             first / t->group * MATMUL_PANEL + v % 2 * 16;
+        __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)at);
+        __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            float *y = t->y + r * t->y_stride + v * 16;
+            __m512 s = _mm512_mul_ps(_mm512_set1_ps(t->s[v / 2][r]), scale);
+            _mm512_storeu_ps(y, _mm512_fmadd_ps(part[r][v], s, _mm512_maskz_loadu_ps(keep, y)));
+        }
+    }
+}
+
+/* part[rows][v] += channels k to k + 7 of 16 outputs. */
+ALWAYS_INLINE void multiply_eight(enum bf16_source source, int rows, __m512i values,
+                                  const struct matmul_tile *t, size_t k, int v,
+                                  __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
+    const char *panel = (const char *)t->w + (size_t)(v / 2) * t->panel_bytes;
+    const char *ahead = t->ahead + (size_t)(v / 2) * t->ahead_stride + k * t->ahead_step;
+    __m512i words = _mm512_setzero_si512();
+    if (source == SOURCE_NIBBLES) words = _mm512_loadu_si512(panel + k * 16 + v % 2 * 64);
+    _mm_prefetch(ahead + v % 2 * 64, _MM_HINT_T0);
+#pragma GCC unroll 4
+    for (size_t i = k; i < k + 8; i += 2) {
+        __m512i weights = source == SOURCE_NIBBLES ? bf16_next_nibbles(&words, values)
+                                                   : _mm512_loadu_si512(panel + i * 64 + v * 64);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            int32_t pair;
+            memcpy(&pair, (const char *)t->x + ((size_t)r * QUANT_GROUP + i) * sizeof(uint16_t),
+                   sizeof pair);
+            part[r][v] = bf16_dot_pairs(part[r][v], weights, _mm512_set1_epi32(pair));
+        }
+    }
+}
+
+ALWAYS_INLINE void group_tile(enum bf16_source source, int rows, int panels,
+                              const struct matmul_tile *t) {
+    const __m512i values = bf16_nibble_values(t->type);
+    for (size_t first = 0; first < t->count; first += t->group) {
+        __m512 part[ROWS][2 * TILE_PANELS_MAX];
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < 2 * panels; v++)
+                part[r][v] = _mm512_setzero_ps();
+        for (size_t k = first; k < first + t->group; k += 8)
+#pragma GCC unroll 4
+            for (int v = 0; v < 2 * panels; v++)
+                multiply_eight(source, rows, values, t, k, v, part);
+        end_group(rows, panels, t, first, part);
+    }
+}
+
+ALWAYS_INLINE void any_tile(enum bf16_source source, int rows, int panels,
+                            const struct matmul_tile *t) {
+    if (source == SOURCE_NIBBLES || source == SOURCE_NIBBLE_PAIRS)
+        group_tile(source, rows, panels, t);
+    else
+        tile(source, rows, panels, t);
+}
+
 ALWAYS_INLINE void tile_of_source(enum bf16_source source, const struct matmul_tile *t) {
     /* clang-format off */
     switch (t->panels == 2 ? t->rows + 100 : t->rows) {
-    case 1: tile(source, 1, 1, t); break;
-    case 2: tile(source, 2, 1, t); break;
-    case 3: tile(source, 3, 1, t); break;
-    case 4: tile(source, 4, 1, t); break;
-    case 5: tile(source, 5, 1, t); break;
-    case 6: tile(source, 6, 1, t); break;
-    case 7: tile(source, 7, 1, t); break;
-    case 8: tile(source, 8, 1, t); break;
-    case 9: tile(source, 9, 1, t); break;
-    case 10: tile(source, 10, 1, t); break;
-    case 11: tile(source, 11, 1, t); break;
-    case 12: tile(source, 12, 1, t); break;
-    case 101: tile(source, 1, 2, t); break;
-    case 102: tile(source, 2, 2, t); break;
-    case 103: tile(source, 3, 2, t); break;
-    case 104: tile(source, 4, 2, t); break;
-    case 105: tile(source, 5, 2, t); break;
+    case 1: any_tile(source, 1, 1, t); break;
+    case 2: any_tile(source, 2, 1, t); break;
+    case 3: any_tile(source, 3, 1, t); break;
+    case 4: any_tile(source, 4, 1, t); break;
+    case 5: any_tile(source, 5, 1, t); break;
+    case 6: any_tile(source, 6, 1, t); break;
+    case 7: any_tile(source, 7, 1, t); break;
+    case 8: any_tile(source, 8, 1, t); break;
+    case 9: any_tile(source, 9, 1, t); break;
+    case 10: any_tile(source, 10, 1, t); break;
+    case 11: any_tile(source, 11, 1, t); break;
+    case 12: any_tile(source, 12, 1, t); break;
+    case 101: any_tile(source, 1, 2, t); break;
+    case 102: any_tile(source, 2, 2, t); break;
+    case 103: any_tile(source, 3, 2, t); break;
+    case 104: any_tile(source, 4, 2, t); break;
+    case 105: any_tile(source, 5, 2, t); break;
     default: __builtin_unreachable();
     }
     /* clang-format on */
 }
 
 static void run_tile(const struct matmul_tile *t) {
-    if (t->decoded)
+    if (t->group)
+        tile_of_source(t->decoded ? SOURCE_NIBBLE_PAIRS : SOURCE_NIBBLES, t);
+    else if (t->decoded)
         tile_of_source(SOURCE_PAIRS, t);
     else if (t->type == WEIGHT_FP8)
         tile_of_source(SOURCE_CODES, t);
@@ -132,7 +203,7 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
         .tile = run_tile,
     };
     bool representable = job->x_is_bf16 || job->x_scales;
-    if (representable && weight_type_pairs(job->weights->type))
+    if (representable && job->weights->type != WEIGHT_F32)
         matmul_blocked_run(&leaf, job, panel_first, panel_count);
     else
         matmul_avx512_run(job, panel_first, panel_count);
