@@ -9,7 +9,8 @@
  * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
  * from it, and only they translate it to struct kv_shape, its form in files and messages. A model
  * with only MLA has one group with one row per token: the normalized latent, followed by the shared
- * key after RoPE. A main layer stores position p in row p % 64. An MTP layer computes position i
+ * key after RoPE. Sparse attention adds a second group: the indexer's key of each token, after RoPE.
+ * A main layer stores position p in row p % 64. An MTP layer computes position i
  * from token i + 1, so it stores the result at position i + 1. A block therefore depends on no
  * later token.
  *
@@ -34,9 +35,10 @@
 #define KV_GROUPS_MAX 4
 #define KV_WIDTH_MAX (1u << 16)
 
-enum kv_element { KV_ELEMENT_BF16, KV_ELEMENT_F32, KV_ELEMENT_COUNT };
+/* E4M3: codes, one byte each; then a float32 scale for each QUANT_GROUP of them. */
+enum kv_element { KV_ELEMENT_BF16, KV_ELEMENT_F32, KV_ELEMENT_E4M3, KV_ELEMENT_COUNT };
 
-struct kv_group {     /* rows of one kind, present in every slice */
+struct kv_group {     /* rows of one kind, present in every slice; width 0: none */
     uint32_t element; /* enum kv_element */
     uint32_t width;   /* elements of a row */
     uint32_t tokens;  /* tokens that one row covers; divides KV_BLOCK_TOKENS */
@@ -60,10 +62,10 @@ struct kv_format {        /* format of all blocks of a model */
 struct kv_block_header {
     char magic[8]; /* KV_BLOCK_MAGIC, no terminator */
     uint32_t version;
-    uint32_t element;     /* element type of the only group */
-    uint32_t token_count; /* valid tokens, 0..64 */
-    uint32_t width;       /* width of the only group */
-    uint32_t slice_count;
+    uint16_t element, index_element; /* as in struct kv_shape, like the other sizes */
+    uint32_t token_count;            /* valid tokens, 0..64 */
+    uint32_t width;
+    uint16_t slice_count, index_width;
     uint32_t mtp_count;
     uint64_t slice_bytes; /* stride between slices */
     uint32_t checksum_valid;
@@ -75,11 +77,10 @@ _Static_assert(sizeof(struct kv_block_header) <= KV_SLICE_ALIGN, "the header fit
 
 /* ---- sizes and offsets, in bytes ---- */
 
-static inline size_t kv_element_bytes(uint32_t element) {
-    return element == KV_ELEMENT_BF16 ? 2 : 4;
-}
 static inline size_t kv_group_row_bytes(const struct kv_group *group) {
-    return group->width * kv_element_bytes(group->element);
+    if (group->element == KV_ELEMENT_E4M3)
+        return round_up(group->width, 4) + divide_up(group->width, QUANT_GROUP) * sizeof(float);
+    return (size_t)group->width * (group->element == KV_ELEMENT_BF16 ? 2 : 4);
 }
 /* Bytes of the group's complete rows in a block with token_count tokens, without padding. */
 static inline size_t kv_group_rows_bytes(const struct kv_group *group, uint32_t token_count) {
@@ -124,36 +125,57 @@ static inline uint32_t kv_block_rows(uint32_t token_count, uint32_t block) {
     return token_count - first < KV_BLOCK_TOKENS ? token_count - (uint32_t)first : KV_BLOCK_TOKENS;
 }
 
-/* ---- version 1 of header, files and wire: one group, one row per token ---- */
+/* ---- version 1 of header, files and wire: one row per token in each group ---- */
 
 struct kv_shape {
-    uint32_t element; /* enum kv_element */
-    uint32_t width, slice_count, mtp_count;
+    uint16_t element; /* enum kv_element of MLA's rows */
+    uint16_t index_element;
+    uint32_t width;
+    uint16_t slice_count;
+    uint16_t index_width; /* of the indexer's keys; 0: none */
+    uint32_t mtp_count;
 };
 
-#define KV_SHAPE_NAME_BYTES 48
+#define KV_SHAPE_NAME_BYTES 64
 
 static inline struct kv_shape kv_shape_of(const struct kv_format *format) {
-    return (struct kv_shape){format->groups[0].element, format->groups[0].width,
-                             format->slice_count, format->mtp_count};
+    const struct kv_group *mla = &format->groups[0], *index = &format->groups[1];
+    return (struct kv_shape){.element = (uint16_t)mla->element,
+                             .index_element = (uint16_t)index->element,
+                             .width = mla->width,
+                             .slice_count = (uint16_t)format->slice_count,
+                             .index_width = (uint16_t)index->width,
+                             .mtp_count = format->mtp_count};
 }
 
 /* The result is invalid if the shape is. */
 static inline struct kv_format kv_format_of(const struct kv_shape *shape) {
-    return (struct kv_format)KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count,
-                                           shape->mtp_count);
+    struct kv_format format =
+        KV_FORMAT_MLA(shape->element, shape->width, shape->slice_count, shape->mtp_count);
+    if (!shape->index_width && !shape->index_element) return format;
+    format.group_count = 2;
+    format.groups[1] = (struct kv_group){shape->index_element, shape->index_width, 1};
+    return format;
 }
 
-/* "bf16-576-62-1". Different valid shapes have different names. */
+/* "bf16-576-62-1", and with keys of an indexer "bf16-576-62-1-e4m3-128". Different valid shapes
+ * have different names. */
 void kv_block_shape_name(const struct kv_shape *shape, char name_out[KV_SHAPE_NAME_BYTES]);
 
 /* Parses the name of a valid shape. Returns false for all other texts. */
 bool kv_block_parse_shape_name(const char *name, struct kv_format *format_out);
 
+static inline bool kv_group_is_valid(const struct kv_group *group) {
+    return group->tokens == 1 && group->element < KV_ELEMENT_COUNT && group->width > 0 &&
+           group->width <= KV_WIDTH_MAX;
+}
+
 static inline bool kv_format_is_valid(const struct kv_format *format) {
-    const struct kv_group *group = &format->groups[0];
-    return format->group_count == 1 && group->tokens == 1 && group->element < KV_ELEMENT_COUNT &&
-           group->width > 0 && group->width <= KV_WIDTH_MAX && format->slice_count > 0 &&
+    return (format->group_count == 1 ||
+            (format->group_count == 2 && kv_group_is_valid(&format->groups[1]) &&
+             format->groups[1].width <= UINT16_MAX)) &&
+           kv_group_is_valid(&format->groups[0]) &&
+           format->groups[0].element != KV_ELEMENT_E4M3 && format->slice_count > 0 &&
            format->slice_count <= LIMIT_LAYERS && format->mtp_count <= format->slice_count;
 }
 
@@ -165,9 +187,11 @@ static inline void kv_block_describe(struct kv_block_header *header, const struc
     memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
     header->version = KV_BLOCK_VERSION;
     header->element = shape.element;
+    header->index_element = shape.index_element;
     header->token_count = token_count;
     header->width = shape.width;
     header->slice_count = shape.slice_count;
+    header->index_width = shape.index_width;
     header->mtp_count = shape.mtp_count;
     header->slice_bytes = kv_format_slice_bytes(format);
     header->checksum_valid = 0;

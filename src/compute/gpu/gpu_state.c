@@ -330,8 +330,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     if (!state) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's engine");
     struct gpu_allocator allocator = {.state = state, .error = error};
     uint64_t positions = (uint64_t)model->kv.page_count * KV_BLOCK_TOKENS;
-    uint32_t context =
-        model->shape->context_max + KV_BLOCK_TOKENS; /* drafts may exceed the context */
+    uint32_t context = shape_positions_max(model->shape);
     state->device = model->device;
     state->kernels = model->device_kernels;
     state->tokens_max = model->scratch_tokens;

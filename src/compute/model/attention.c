@@ -12,6 +12,7 @@
 #include "compute/model/attention.h"
 
 #include "compute/model/attention_generated.h"
+#include "compute/model/attention_index.h"
 #include "compute/model/attention_prompt.h"
 #include "compute/model/token_loop.h"
 
@@ -117,6 +118,7 @@ void attention_write_rows(const struct pass *pass) {
                          compute_kind(pass->model, kv_a), NULL);
     token_loop_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     token_loop_run(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
+    if (shape_has_index(model->shape)) attention_index_write_rows(pass);
 }
 
 /* The first generated token for which attention_finish runs the core attention. */
@@ -143,7 +145,21 @@ void attention_begin(const struct pass *pass) {
     }
     token_loop_run(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
+    if (shape_has_index(model->shape)) {
+        attention_index_write_rows(pass);
+        attention_index_choose(pass);
+    }
     attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
+}
+
+/* Prompt tokens that attend to chosen rows take the absorbed form: each has rows of its own, which
+ * the expanded form would expand for that token alone. */
+static void run_sparse_prompts(const struct pass *pass) {
+    for (uint32_t i = 0; i < pass->batch->prompt_runs; i++) {
+        const struct run *run = &pass->batch->runs[i];
+        uint32_t dense = attention_index_dense(pass, run);
+        attention_generated_run(pass, run->first + dense, run->first + run->token_count);
+    }
 }
 
 void attention_finish(const struct pass *pass) {
@@ -152,6 +168,7 @@ void attention_finish(const struct pass *pass) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     attention_prompt_run(pass);
+    run_sparse_prompts(pass);
     attention_generated_run(pass, first_late(pass), tokens);
     token_loop_run(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);

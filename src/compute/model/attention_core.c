@@ -92,6 +92,26 @@ bool attention_core_next(struct core_walk *walk, float *rows) {
     }
 }
 
+void attention_core_gather(const struct pass *pass, const struct run *run, const uint32_t *chosen,
+                           uint32_t count, struct core_chunk *chunk_out, uint16_t *values,
+                           float *rows) {
+    const struct model *model = pass->model;
+    const size_t width = model->kv.width;
+    *chunk_out = (struct core_chunk){.count = (uint32_t)divide_up(count, KV_BLOCK_TOKENS),
+                                     .rows = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const void *row =
+            kv_pages_row(&model->kv, run->pages[chosen[i] / KV_BLOCK_TOKENS].index, pass->layer,
+                         KV_GROUP_MLA, chosen[i] % KV_BLOCK_TOKENS);
+        if (model->bf16_attention)
+            memcpy(values + i * width, row, width * sizeof *values);
+        else
+            kv_pages_read(&model->kv, model->kernels, KV_GROUP_MLA, row, rows + i * width);
+    }
+    for (uint32_t i = 0; i < chunk_out->count; i++)
+        chunk_out->pieces[i] = values + i * KV_BLOCK_TOKENS * width;
+}
+
 void attention_core_load(const struct model *model, const struct kv_span *span, float *rows) {
     const char *from = (const char *)span->slice + span->first * model->kv.row_bytes;
     if (model->kv.element == KV_ELEMENT_F32)

@@ -53,6 +53,14 @@ bool attention_core_next_chunk(struct core_walk *walk);
  * end. */
 bool attention_core_next(struct core_walk *walk, float *rows /* [KV_BLOCK_TOKENS][kv_width] */);
 
+/* A chunk of `count` rows of a run, at most KV_BLOCK_TOKENS * attention_core_blocks, that lie
+ * anywhere: `chosen` has their KV indices. Copies them to `values` if attention multiplies BF16
+ * values, else as floats to `rows`. */
+void attention_core_gather(const struct pass *pass, const struct run *run, const uint32_t *chosen,
+                           uint32_t count, struct core_chunk *chunk_out,
+                           uint16_t *values /* [count][kv_width] */,
+                           float *rows /* [count][kv_width] */);
+
 /* The span's rows as floats. */
 void attention_core_load(const struct model *model, const struct kv_span *span,
                          float *rows /* [count][kv_width] */);

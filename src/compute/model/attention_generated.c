@@ -11,10 +11,13 @@
 #include "compute/model/attention_generated.h"
 
 #include "compute/model/attention_core.h"
+#include "compute/model/attention_index.h"
 #include "compute/model/token_loop.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "base/number.h"
 
 /* A tile of generated tokens: internal indices [first, first + count). */
 struct tile {
@@ -281,6 +284,23 @@ static void attention_generated_finish_heads(const struct tile *tile, uint32_t t
     }
 }
 
+/* Attention of one token to the rows that the indexer chose for it. */
+static void attend_chosen(const struct tile *tile, const struct run *run, uint32_t token,
+                          uint32_t first_head, uint32_t heads, struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const uint32_t *chosen = attention_index_chosen(tile->pass, token);
+    const uint32_t wanted = model->shape->index_top_k;
+    const uint32_t most = attention_core_blocks(model) * KV_BLOCK_TOKENS;
+    turn_queries(tile, token, first_head, heads, room);
+    for (uint32_t first = 0; first < wanted; first += most) {
+        struct core_chunk chunk;
+        attention_core_gather(tile->pass, run, chosen + first, min_u32(wanted - first, most),
+                              &chunk, room->gathered, room->rows);
+        chunk.is_first = !first;
+        attend_token(tile, token, first_head, heads, &chunk, chunk.rows, room);
+    }
+}
+
 static void attention_generated_attend_run(const struct tile *tile, const struct run *run,
                                            uint32_t first_head, uint32_t heads,
                                            struct attention_scratch *room) {
@@ -290,7 +310,10 @@ static void attention_generated_attend_run(const struct tile *tile, const struct
     uint32_t turned = UINT32_MAX; /* the token with its queries in room->queries */
     for (uint32_t token = first; token < last; token++)
         attention_generated_begin_heads(tile, token, first_head, heads);
-    struct core_walk walk = attention_core_begin(tile->pass, run, first, last);
+    uint32_t dense = min_u32(run->first + attention_index_dense(tile->pass, run), last);
+    for (uint32_t token = max_u32(first, dense); token < last; token++)
+        attend_chosen(tile, run, token, first_head, heads, room);
+    struct core_walk walk = attention_core_begin(tile->pass, run, first, max_u32(first, dense));
     while (attention_core_next(&walk, room->rows)) {
         if (walk.token != turned) turn_queries(tile, walk.token, first_head, heads, room);
         turned = walk.token;

@@ -15,6 +15,7 @@
 #include "compute/model/attention_prompt.h"
 
 #include "compute/model/attention_core.h"
+#include "compute/model/attention_index.h"
 #include "compute/model/token_loop.h"
 
 #include <math.h>
@@ -353,21 +354,23 @@ static void attention_prompt_attend_items(void *context, uint32_t first, uint32_
     const struct pass *pass = context;
     struct attention_scratch *room = &pass->scratch->attention[member];
     for (uint32_t item = first; item < first + count; item++) {
-        const struct run *run = &pass->batch->runs[item / group_count(pass)];
+        struct run run = pass->batch->runs[item / group_count(pass)];
         struct group group = group_at(pass, item % group_count(pass));
         bool by_pages = expands_pages(pass->model, &group);
+        run.token_count = attention_index_dense(pass, &run);
+        if (!run.token_count) continue;
         struct core_walk walk =
-            attention_core_begin(pass, run, run->first, run->first + run->token_count);
-        attention_prompt_begin_heads(pass, run, &group, room);
+            attention_core_begin(pass, &run, run.first, run.first + run.token_count);
+        attention_prompt_begin_heads(pass, &run, &group, room);
         if (by_pages) round_kv_b(pass->model, &group, room);
         while (attention_core_next_chunk(&walk)) {
             if (by_pages)
                 expand_pages(pass, &group, &walk.chunk, room);
             else
                 expand_rows(pass, &group, &walk.chunk, room);
-            attend_chunk(pass, run, &group, &walk.chunk, room);
+            attend_chunk(pass, &run, &group, &walk.chunk, room);
         }
-        attention_prompt_finish_heads(pass, run, &group, room);
+        attention_prompt_finish_heads(pass, &run, &group, room);
     }
 }
 

@@ -9,11 +9,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/number.h"
+
 struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
                                  uint32_t slice_count, uint32_t mtp_count) {
     bool bf16 = activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8;
-    return (struct kv_format)KV_FORMAT_MLA(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32,
-                                           shape_kv_width(shape), slice_count, mtp_count);
+    enum kv_element element = bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32;
+    struct kv_format format =
+        KV_FORMAT_MLA(element, shape_kv_width(shape), slice_count, mtp_count);
+    if (!shape_has_index(shape)) return format;
+    format.group_count = 2;
+    format.groups[KV_GROUP_INDEX] = (struct kv_group){
+        .element = shape->fp8 && activations != ACTIVATIONS_F32 ? KV_ELEMENT_E4M3 : element,
+        .width = shape->index_dim,
+        .tokens = 1,
+    };
+    return format;
 }
 
 enum status kv_pages_open(struct kv_pages *pages, const struct kv_format *format, uint64_t bytes,
@@ -122,13 +133,43 @@ void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count) 
     kv_block_describe(kv_pages_header(pages, page), &pages->format, token_count);
 }
 
+/* The scales of a row of E4M3 codes. */
+static float *kv_pages_scales(const struct kv_group *group, const void *row) {
+    return (float *)(void *)((char *)(uintptr_t)row + round_up(group->width, 4));
+}
+
+static void kv_pages_quantize(const struct kernels *kernels, const struct kv_group *group,
+                              uint8_t *codes, const float *values) {
+    float rounded[LIMIT_INDEX_DIM];
+    check(group->width <= LIMIT_INDEX_DIM);
+    kernels->quantize_e4m3(rounded, kv_pages_scales(group, codes), values, group->width, true);
+    for (uint32_t i = 0; i < group->width; i++)
+        codes[i] = e4m3_from_float(rounded[i]);
+}
+
 void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, uint32_t index,
                     void *row, const float *values) {
     const struct kv_group *group = &pages->format.groups[index];
     if (group->element == KV_ELEMENT_F32)
         memcpy(row, values, group->width * sizeof *values);
+    else if (group->element == KV_ELEMENT_E4M3)
+        kv_pages_quantize(kernels, group, row, values);
     else
         kernels->bf16_from_float(row, values, group->width);
+}
+
+void kv_pages_read(const struct kv_pages *pages, const struct kernels *kernels, uint32_t index,
+                   const void *row, float *values_out) {
+    const struct kv_group *group = &pages->format.groups[index];
+    const uint8_t *codes = row;
+    if (group->element == KV_ELEMENT_F32)
+        memcpy(values_out, row, group->width * sizeof *values_out);
+    else if (group->element == KV_ELEMENT_BF16)
+        kernels->float_from_bf16(values_out, row, group->width);
+    else
+        for (uint32_t i = 0; i < group->width; i++)
+            values_out[i] =
+                float_from_e4m3(codes[i]) * kv_pages_scales(group, row)[i / QUANT_GROUP];
 }
 
 void kv_pages_clear_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,

@@ -15,7 +15,9 @@
 #include "compute/weights/shape.h"
 #include "contract/kv_block.h"
 
-#define KV_GROUP_MLA 0 /* index of the group with MLA's rows */
+/* Indices of the groups: MLA's rows, and the keys of an indexer. */
+#define KV_GROUP_MLA 0
+#define KV_GROUP_INDEX 1
 
 struct kv_pages {
     char *memory;
@@ -30,8 +32,9 @@ struct kv_pages {
     struct kv_staging *staging;
 };
 
-/* The KV format of a model: one group, with MLA's latent and rotated key. `mtp_count` of the slices
- * belong to MTP layers. */
+/* The KV format of a model: a group with MLA's latent and rotated key and, if layers have an
+ * indexer, a group with its keys. They are E4M3 if the checkpoint is FP8, except in f32 mode, which
+ * rounds nothing. `mtp_count` of the slices belong to MTP layers. */
 struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
                                  uint32_t slice_count, uint32_t mtp_count);
 
@@ -66,12 +69,21 @@ static inline void *kv_pages_row(const struct kv_pages *pages, uint32_t page, ui
            kv_group_rows_bytes(&pages->format.groups[group], token);
 }
 
+/* The element type of an indexer's keys. */
+static inline enum kv_element kv_pages_index_element(const struct kv_pages *pages) {
+    return (enum kv_element)pages->format.groups[KV_GROUP_INDEX].element;
+}
+
 /* Writes the page's header: rows 0..token_count-1 are valid from now on. */
 void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count);
 
 /* Stores the values of a whole row of a group at `row`. */
 void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, uint32_t group,
                     void *row, const float *values);
+
+/* The values of a whole row of a group. */
+void kv_pages_read(const struct kv_pages *pages, const struct kernels *kernels, uint32_t group,
+                   const void *row, float *values_out);
 
 /* Zeroes a token's rows in a slice, in all groups. */
 void kv_pages_clear_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,

@@ -67,6 +67,9 @@ static enum status check_row(const struct model *model, const struct step_plan *
     enum status status = check_drafts(model, plan, index, error);
     if (status != STATUS_OK) return status;
     uint32_t end = row->first_position + row->token_count + row->draft_count;
+    if (shape_has_index(model->shape) && end > shape_positions_max(model->shape))
+        return refuse(error, plan, index, "the number of positions", end,
+                      shape_positions_max(model->shape));
     if (end > (uint64_t)row->page_count * KV_BLOCK_TOKENS)
         return refuse(error, plan, index, "the number of positions", end,
                       (uint64_t)row->page_count * KV_BLOCK_TOKENS);

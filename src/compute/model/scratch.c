@@ -79,6 +79,10 @@ static void scratch_set_strides(struct scratch *s, const struct shape *shape) {
     s->experts_stride = scratch_padded(shape->experts);
     s->expert_stride = scratch_padded(shape->expert_width);
     s->vocab_stride = scratch_padded(shape->vocab);
+    s->index_q_stride = scratch_padded(shape->index_heads * shape->index_dim);
+    s->index_k_stride = scratch_padded(shape->index_dim);
+    s->index_w_stride = scratch_padded(shape->index_heads);
+    s->index_scores_stride = round_up(shape_positions_max(shape), KV_BLOCK_TOKENS);
     s->group_heads = 1;
     while (s->group_heads * head_rows % QUANT_GROUP && s->group_heads < shape->heads)
         s->group_heads++;
@@ -137,6 +141,9 @@ static void cut_micro_batch(struct scratch_allocator *scratch_allocator, struct 
     float *row = cut_floats(scratch_allocator, model->scratch_tokens, s->micro_batch_stride);
     s->q = row;
     s->attended = columns_from(row, left);
+    if (shape_has_index(shape))
+        s->chosen = scratch_cut(scratch_allocator, (size_t)model->scratch_tokens *
+                                                       shape->index_top_k * sizeof *s->chosen);
     s->shared_gate = row;
     s->shared_up = columns_from(row, shared);
     s->shared_y = columns_from(row, 2 * shared);
@@ -151,6 +158,11 @@ static void cut_inputs(struct scratch_allocator *scratch_allocator, struct scrat
     s->q_a = cut_floats(scratch_allocator, tokens, s->q_a_stride);
     s->kv_a = cut_floats(scratch_allocator, tokens, s->kv_a_stride);
     s->router_logits = cut_floats(scratch_allocator, tokens, s->experts_stride);
+    if (!shape_has_index(model->shape)) return;
+    s->index_q = cut_floats(scratch_allocator, tokens, s->index_q_stride);
+    s->index_k = cut_floats(scratch_allocator, tokens, s->index_k_stride);
+    s->index_w = cut_floats(scratch_allocator, tokens, s->index_w_stride);
+    s->index_scores = cut_floats(scratch_allocator, INDEX_TILE, s->index_scores_stride);
 }
 
 static void cut_core(struct scratch_allocator *scratch_allocator, struct scratch *s,
@@ -220,6 +232,16 @@ static void cut_bf16_room(struct scratch_allocator *scratch_allocator, const str
     room->query = cut_values(scratch_allocator, CORE_HEADS, shape_kv_width(shape));
 }
 
+static void cut_index_room(struct scratch_allocator *scratch_allocator, const struct model *model,
+                           uint32_t chunk, struct attention_scratch *room) {
+    const struct shape *shape = model->shape;
+    room->index_rows = cut_floats(scratch_allocator, KV_BLOCK_TOKENS, shape->index_dim);
+    room->index_keys = cut_floats(scratch_allocator, shape->index_dim, KV_BLOCK_TOKENS);
+    room->index_products = cut_floats(scratch_allocator, shape->index_heads, KV_BLOCK_TOKENS);
+    if (model->bf16_attention)
+        room->gathered = cut_values(scratch_allocator, chunk, shape_kv_width(shape));
+}
+
 static void cut_threads(struct scratch_allocator *scratch_allocator, struct scratch *s,
                         const struct model *model) {
     const struct shape *shape = model->shape;
@@ -246,6 +268,7 @@ static void cut_threads(struct scratch_allocator *scratch_allocator, struct scra
                                          ? (void *)cut_values(scratch_allocator, rows, query_dim)
                                          : (void *)cut_floats(scratch_allocator, rows, query_dim));
         if (model->bf16_attention) cut_bf16_room(scratch_allocator, s, model, chunk, &room);
+        if (shape_has_index(shape)) cut_index_room(scratch_allocator, model, chunk, &room);
         if (s->attention) s->attention[i] = room;
     }
 }
@@ -270,6 +293,7 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     scratch_advance(&s.y, token, s.hidden_stride);
     scratch_advance(&s.q, token, s.micro_batch_stride);
     scratch_advance(&s.attended, token, s.micro_batch_stride);
+    if (s.chosen) s.chosen += (size_t)token * shape->index_top_k;
     scratch_advance(&s.shared_gate, token, s.micro_batch_stride);
     scratch_advance(&s.shared_up, token, s.micro_batch_stride);
     scratch_advance(&s.shared_y, token, s.micro_batch_stride);

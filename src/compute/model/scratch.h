@@ -17,6 +17,7 @@
 
 #define LOGITS_TILE 16    /* rows of logits computed at a time */
 #define ATTENTION_TILE 64 /* queries that share one product with a chunk's keys */
+#define INDEX_TILE 16     /* tokens that share one reading of an indexer's keys */
 #define CORE_HEADS 32 /* heads of a generated token that share one product with a chunk's rows */
 
 /* A thread's memory for one attention work item. `chunk`: the most rows of a chunk
@@ -36,6 +37,11 @@ struct attention_scratch {
     uint16_t *values;    /* [chunk / 2][value][2] of a head, two rows interleaved */
     uint16_t *weights;   /* [max(ATTENTION_TILE, heads)][weights_stride] exponentials of scores */
     uint16_t *query;     /* [CORE_HEADS][kv_width] */
+    uint16_t *gathered;  /* [chunk][kv_width] chosen rows */
+    /* If layers have an indexer: */
+    float *index_rows;     /* [64][index_dim] a block's keys */
+    float *index_keys;     /* [index_dim][64] the same, transposed */
+    float *index_products; /* [index_heads][64] */
     size_t keys_stride, scores_stride, weights_stride;
 };
 
@@ -59,7 +65,8 @@ struct scratch {
      * Attention's: */
     float *q;        /* [heads * query_dim]; BF16 for prompt tokens if model.bf16_attention */
     float *attended; /* [heads * value_dim] */
-    /* The experts', in the same columns: */
+    uint32_t *chosen; /* [tokens][index_top_k] KV indices that the indexer chose, ascending */
+    /* The experts', in the same columns as q and attended: */
     float *shared_gate, *shared_up;   /* [shared width] */
     float *shared_y;                  /* [hidden] the shared expert's result */
     struct input_buffer input_shared; /* [tokens] prepared inputs that differ from `input` */
@@ -69,6 +76,13 @@ struct scratch {
     float *q_a;           /* [tokens][q_a_stride] */
     float *kv_a;          /* [tokens][kv_a_stride] */
     float *router_logits; /* [tokens][experts_stride] */
+    /* An indexer: */
+    float *index_q;      /* [tokens][index_q_stride], of which [index_heads][index_dim] are used */
+    float *index_k;      /* [tokens][index_k_stride] */
+    float *index_w;      /* [tokens][index_w_stride] weights of the heads */
+    float *index_scores; /* [INDEX_TILE][index_scores_stride] by KV index */
+    size_t index_scores_stride;
+    uint32_t index_q_stride, index_k_stride, index_w_stride;
     /* A dense layer: */
     float *gate, *up; /* [tokens][mlp_stride] */
     /* Core attention, a tile of generated tokens at a time in the absorbed form: */

@@ -22,6 +22,9 @@ enum dimension {
     KV_WIDTH,        /* kv_lora_rank + qk_rope_head_dim */
     KEYS_AND_VALUES, /* of all heads, without the RoPE part of the keys */
     VALUES,          /* of all heads */
+    INDEX_HEADS,
+    INDEX_DIM,
+    INDEX_QUERIES, /* of all heads of the indexer */
     DENSE_WIDTH,
     EXPERTS,
     EXPERT_WIDTH,
@@ -34,6 +37,7 @@ enum presence {
     IF_MLA,
     IF_MLA_Q_LORA,
     IF_MLA_NO_Q_LORA,
+    IF_DSA,
     IF_DENSE,
     IF_MOE,
     IF_ROUTER_BIAS,
@@ -57,7 +61,7 @@ struct layout_row {
 #define ROW(name, pattern, section, kind, rows, columns, presence)                                 \
     [NAME_##name] = {pattern, SECTION_##section, LAYOUT_##kind, rows, columns, presence}
 
-/* DeepSeek-V3 and V2. */
+/* DeepSeek-V3, V3.2 and V2. */
 static const struct layout_row deepseek_rows[NAME_COUNT] = {
     ROW(EMBEDDING, "model.embed_tokens.weight", FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
     ROW(MTP_EMBEDDING, LAYER "embed_tokens.weight", MTP_FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
@@ -80,6 +84,15 @@ static const struct layout_row deepseek_rows[NAME_COUNT] = {
     ROW(KV_B, LAYER "self_attn.kv_b_proj.weight", LAYER, ATTENTION, KEYS_AND_VALUES, KV_LORA_RANK,
         IF_MLA),
     ROW(O, LAYER "self_attn.o_proj.weight", LAYER, ATTENTION, HIDDEN, VALUES, IF_MLA),
+    ROW(INDEX_Q, LAYER "self_attn.indexer.wq_b.weight", LAYER, ATTENTION, INDEX_QUERIES,
+        Q_LORA_RANK, IF_DSA),
+    ROW(INDEX_K, LAYER "self_attn.indexer.wk.weight", LAYER, ATTENTION, INDEX_DIM, HIDDEN, IF_DSA),
+    ROW(INDEX_K_NORM, LAYER "self_attn.indexer.k_norm.weight", LAYER, NORM, INDEX_DIM, NO_COLUMNS,
+        IF_DSA),
+    ROW(INDEX_K_BIAS, LAYER "self_attn.indexer.k_norm.bias", LAYER, NORM, INDEX_DIM, NO_COLUMNS,
+        IF_DSA),
+    ROW(INDEX_WEIGHTS, LAYER "self_attn.indexer.weights_proj.weight", LAYER, INDEX, INDEX_HEADS,
+        HIDDEN, IF_DSA),
     ROW(MLP_NORM, LAYER "post_attention_layernorm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(ROUTER, LAYER "mlp.gate.weight", LAYER, ROUTER, EXPERTS, HIDDEN, IF_MOE),
     ROW(ROUTER_BIAS, LAYER "mlp.gate.e_score_correction_bias", LAYER, ROUTER, EXPERTS, NO_COLUMNS,
@@ -105,6 +118,7 @@ static const struct layout_row deepseek_rows[NAME_COUNT] = {
 static const struct layout_row *const tables[ARCHITECTURE_COUNT] = {
     [ARCHITECTURE_DEEPSEEK_V3] = deepseek_rows,
     [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
+    [ARCHITECTURE_DEEPSEEK_V32] = deepseek_rows,
 };
 
 static uint64_t dimension_of(const struct shape *shape, enum dimension dimension) {
@@ -128,6 +142,12 @@ static uint64_t dimension_of(const struct shape *shape, enum dimension dimension
         return heads * (shape->nope_dim + shape->value_dim);
     case VALUES:
         return heads * shape->value_dim;
+    case INDEX_HEADS:
+        return shape->index_heads;
+    case INDEX_DIM:
+        return shape->index_dim;
+    case INDEX_QUERIES:
+        return (uint64_t)shape->index_heads * shape->index_dim;
     case DENSE_WIDTH:
         return shape->dense_width;
     case EXPERTS:
@@ -145,7 +165,8 @@ static uint64_t dimension_of(const struct shape *shape, enum dimension dimension
 static bool is_present(const struct shape *shape, uint32_t layer, enum presence presence) {
     struct layer_kind kind = {0};
     if (layer != LAYOUT_NONE) kind = shape->layer_kinds[layer];
-    const bool is_mla = kind.attention == ATTENTION_MLA, is_moe = kind.mlp == MLP_MOE;
+    const bool is_dsa = kind.attention == ATTENTION_DSA, is_moe = kind.mlp == MLP_MOE;
+    const bool is_mla = kind.attention == ATTENTION_MLA || is_dsa;
     switch (presence) {
     case ALWAYS:
         return true;
@@ -157,6 +178,8 @@ static bool is_present(const struct shape *shape, uint32_t layer, enum presence 
         return is_mla && shape->q_rank;
     case IF_MLA_NO_Q_LORA:
         return is_mla && !shape->q_rank;
+    case IF_DSA:
+        return is_dsa;
     case IF_DENSE:
         return !is_moe;
     case IF_MOE:
@@ -272,7 +295,7 @@ struct layout_stored layout_stored(const struct shape *shape, const struct layou
 
 bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name) {
     return shape->activation_scale_ue8m0 &&
-           (name == NAME_Q_A || name == NAME_KV_A ||
+           (name == NAME_Q_A || name == NAME_KV_A || name == NAME_INDEX_Q || name == NAME_INDEX_K ||
             tables[shape->architecture][name].kind == LAYOUT_EXPERT);
 }
 
@@ -284,6 +307,7 @@ const char *layout_kind_name(enum layout_kind kind) {
     static const char *const names[LAYOUT_KIND_COUNT] = {
         [LAYOUT_EMBEDDING] = "embedding",
         [LAYOUT_ATTENTION] = "attention",
+        [LAYOUT_INDEX] = "indexer",
         [LAYOUT_DENSE] = "dense MLP",
         [LAYOUT_ROUTER] = "router",
         [LAYOUT_EXPERT] = "experts",

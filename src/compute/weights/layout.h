@@ -26,6 +26,11 @@ enum tensor_name {
     NAME_KV_A_NORM,
     NAME_KV_B,
     NAME_O,
+    NAME_INDEX_Q, /* of DSA layers */
+    NAME_INDEX_K,
+    NAME_INDEX_K_NORM,
+    NAME_INDEX_K_BIAS,
+    NAME_INDEX_WEIGHTS,
     NAME_MLP_NORM,
     NAME_ROUTER,
     NAME_ROUTER_BIAS,
@@ -50,6 +55,7 @@ enum tensor_name {
 enum layout_kind {
     LAYOUT_EMBEDDING,
     LAYOUT_ATTENTION,
+    LAYOUT_INDEX, /* the weights of an indexer's heads: never FP8 */
     LAYOUT_DENSE,  /* MLP of a dense layer */
     LAYOUT_ROUTER, /* gate and its bias */
     LAYOUT_EXPERT,

@@ -26,6 +26,7 @@ struct architecture_row {
     uint32_t context, first_moe_layer;
     enum router_scoring scoring;
     enum router_method method;
+    enum attention_kind attention;
     uint32_t groups;
     int64_t groups_kept; /* at most all; REQUIRED if there are groups */
     bool normalizes;
@@ -35,9 +36,11 @@ struct architecture_row {
 
 static const struct architecture_row architectures[ARCHITECTURE_COUNT] = {
     [ARCHITECTURE_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", 4096, 3, ROUTER_SIGMOID, ROUTER_NOAUX_TC,
-                                  8, 4, true, true, 2.5},
+                                  ATTENTION_MLA, 8, 4, true, true, 2.5},
+    [ARCHITECTURE_DEEPSEEK_V32] = {"DeepseekV32ForCausalLM", 4096, 3, ROUTER_SIGMOID,
+                                   ROUTER_NOAUX_TC, ATTENTION_DSA, 8, 4, true, true, 2.5},
     [ARCHITECTURE_DEEPSEEK_V2] = {"DeepseekV2ForCausalLM", 2048, 0, ROUTER_SOFTMAX, ROUTER_GREEDY,
-                                  1, REQUIRED, false, false, 1.0},
+                                  ATTENTION_MLA, 1, REQUIRED, false, false, 1.0},
 };
 
 const char *shape_architecture_name(enum architecture architecture) {
@@ -154,9 +157,25 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
         size_t bytes = strlen(reader->error->text);
         format_text(
             reader->error->text + bytes, sizeof reader->error->text - bytes,
-            ": Fathom runs DeepSeek-V3, R1, V2 and models of their form; the distilled ones "
+            ": Fathom runs DeepSeek-V3, R1, V3.2, V2 and models of their form; the distilled ones "
             "have the form of Llama or Qwen");
     }
+}
+
+/* The indexer's keys share RoPE with MLA's: the first rope_dim channels of each. */
+static void read_index(struct shape_reader *reader, struct shape *shape) {
+    if (defaults_of(shape)->attention != ATTENTION_DSA) return;
+    shape->index_heads = shape_read_count(reader, "index_n_heads", 1, 1024, REQUIRED);
+    shape->index_dim =
+        shape_read_count(reader, "index_head_dim", shape->rope_dim, LIMIT_INDEX_DIM, REQUIRED);
+    shape->index_top_k = shape_read_count(reader, "index_topk", 1, LIMIT_CONTEXT, REQUIRED);
+    shape->index_rope_interleaved = read_bool(reader, "indexer_rope_interleave", false);
+    if (shape->index_dim & (shape->index_dim - 1))
+        refuse(reader, STATUS_INVALID, "index_head_dim", member(reader, "index_head_dim"),
+               "a power of two (its channels go through a Hadamard transform)");
+    if (!shape->q_rank)
+        refuse(reader, STATUS_INVALID, "q_lora_rank", member(reader, "q_lora_rank"),
+               "a positive number (the indexer's queries come from the queries' latent)");
 }
 
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
@@ -173,6 +192,7 @@ static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     shape->nope_dim = shape_read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
     shape->rope_dim = shape_read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
     shape->value_dim = shape_read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
+    read_index(reader, shape);
     if (shape->rope_dim % 2)
         refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
                "an even number (RoPE turns pairs)");
@@ -250,7 +270,7 @@ static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
     }
     for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++) {
         bool is_moe = shape->experts && layer >= first && layer % frequency == 0;
-        shape->layer_kinds[layer] = (struct layer_kind){.attention = ATTENTION_MLA,
+        shape->layer_kinds[layer] = (struct layer_kind){.attention = defaults_of(shape)->attention,
                                                         .mlp = is_moe ? MLP_MOE : MLP_DENSE,
                                                         .is_mtp = layer >= shape->layers};
         dense |= !is_moe;

@@ -20,10 +20,16 @@ enum router_method { ROUTER_GREEDY, ROUTER_GROUP_LIMITED, ROUTER_NOAUX_TC };
 
 /* config.json's "architectures". Each has a row of defaults in shape.c, and a table of tensors in
  * layout.c. */
-enum architecture { ARCHITECTURE_DEEPSEEK_V3, ARCHITECTURE_DEEPSEEK_V2, ARCHITECTURE_COUNT };
+enum architecture {
+    ARCHITECTURE_DEEPSEEK_V3,
+    ARCHITECTURE_DEEPSEEK_V2,
+    ARCHITECTURE_DEEPSEEK_V32,
+    ARCHITECTURE_COUNT
+};
 
 /* The kinds of a layer's parts. The model's code depends on these, not on the architecture. */
-enum attention_kind { ATTENTION_MLA };
+/* DSA: MLA over the tokens that an indexer chooses (compute/model/attention_index.h). */
+enum attention_kind { ATTENTION_MLA, ATTENTION_DSA };
 enum mlp_kind { MLP_DENSE, MLP_MOE };
 struct layer_kind {
     uint8_t attention; /* enum attention_kind */
@@ -50,6 +56,10 @@ struct shape {
     bool normalize_weights; /* norm_topk_prob */
     float routed_scaling;   /* 1 where the architecture does not scale (shape.c) */
     uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
+    /* The indexer of DSA layers: heads, width of a head and of a key, and the number of keys that a
+     * token attends to; 0 without such layers. */
+    uint32_t index_heads, index_dim, index_top_k;
+    bool index_rope_interleaved;
     float rms_epsilon;
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
@@ -78,6 +88,14 @@ static inline uint32_t shape_kv_width(const struct shape *shape) {
 }
 static inline uint32_t shape_query_dim(const struct shape *shape) {
     return shape->nope_dim + shape->rope_dim;
+}
+/* One past the largest KV index of a step, where memory depends on it. */
+static inline uint32_t shape_positions_max(const struct shape *shape) {
+    return shape->context_max + KV_BLOCK_TOKENS; /* drafts may exceed the context */
+}
+/* True if layers have an indexer. */
+static inline bool shape_has_index(const struct shape *shape) {
+    return shape->index_top_k > 0;
 }
 /* True for MoE layers; MTP layers (index >= layers) count too. */
 static inline bool shape_layer_is_moe(const struct shape *shape, uint32_t layer) {

@@ -209,6 +209,15 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
     }
 }
 
+static void weights_put_index(struct builder *builder, uint32_t layer,
+                              struct attention_weights *attention) {
+    attention->index_q = put_matrix(builder, NAME_INDEX_Q, layer);
+    attention->index_k = put_matrix(builder, NAME_INDEX_K, layer);
+    attention->index_k_norm = put_floats(builder, layer_tensor(builder, NAME_INDEX_K_NORM, layer));
+    attention->index_k_bias = put_floats(builder, layer_tensor(builder, NAME_INDEX_K_BIAS, layer));
+    attention->index_weights = put_matrix(builder, NAME_INDEX_WEIGHTS, layer);
+}
+
 static void weights_put_attention(struct builder *builder, uint32_t layer,
                                   struct attention_weights *attention) {
     const struct shape *shape = builder->shape;
@@ -227,6 +236,7 @@ static void weights_put_attention(struct builder *builder, uint32_t layer,
     if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
         attention->kv_b_bf16 = put_bf16(builder, kv_b);
     attention->o = put_matrix(builder, NAME_O, layer);
+    if (shape_has_index(shape)) weights_put_index(builder, layer, attention);
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;
     builder->absorbed += 2 * shape->heads;

@@ -47,6 +47,11 @@ struct attention_weights {
     struct packed_matrix o;         /* [hidden][heads * value] */
     struct packed_matrix *absorb_k; /* [heads], each [kv_rank][nope] */
     struct packed_matrix *absorb_v; /* [heads], each [value][kv_rank] */
+    /* The indexer of a DSA layer: */
+    struct packed_matrix index_q;       /* [index_heads * index_dim][q_rank] wq_b */
+    struct packed_matrix index_k;       /* [index_dim][hidden] wk */
+    float *index_k_norm, *index_k_bias; /* [index_dim] LayerNorm of the keys */
+    struct packed_matrix index_weights; /* [index_heads][hidden] weights_proj */
 };
 
 struct layer_weights {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The indexer of sparse attention (DSA): it chooses the KV rows that a token attends to. Used by
+ * attention.c and the two forms of core attention alone.
+ *
+ *   q[h] = rope(wq_b qr)[h], qr being the normalized latent that q_b reads
+ *   k[t] = rope(LayerNorm(wk x[t])), a row of the KV group KV_GROUP_INDEX
+ *   w[h] = (weights_proj x)[h] / sqrt(index_heads * index_dim)
+ *   I[t] = sum over h, ascending, of w[h] * max(0, q[h].k[t])
+ *
+ * RoPE turns the first rope_dim channels of each head. A token attends to the index_top_k rows with
+ * the largest I, and of equal ones to the earlier. A token with at most index_top_k rows, its own
+ * included, attends to all of them. One choice holds for all heads of MLA.
+ *
+ * If the keys are E4M3 codes, q[h] and k[t] go through a Hadamard transform, which changes no
+ * product, and are quantized by groups of 128 channels with scales that are powers of two.
+ * Source: DeepSeek-V3.2-Exp, inference/model.py (Indexer) and inference/kernel.py.
+ */
+#pragma once
+
+#include "compute/model/pass.h"
+
+/* Computes the keys of the batch's tokens from scratch.normed, and writes their rows. */
+void attention_index_write_rows(const struct pass *pass);
+
+/* Computes the queries, from scratch.q_a, and writes scratch.chosen of the tokens with more rows
+ * than index_top_k. All keys of the batch are in the pages, and scratch.normed still holds x. */
+void attention_index_choose(const struct pass *pass);
+
+/* The number of the run's leading tokens that attend to all rows before them. */
+uint32_t attention_index_dense(const struct pass *pass, const struct run *run);
+
+/* The KV indices of the rows that a token attends to: [index_top_k], ascending. */
+const uint32_t *attention_index_chosen(const struct pass *pass, uint32_t token);
