@@ -18,6 +18,10 @@ static struct device_stream *main_stream(const struct model *model) {
 }
 
 static enum status compute_gpu_open_state(struct model *model, struct error *error) {
+    if (shape_has_index(model->shape))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: sparse attention runs on CPUs alone; use --device cpu",
+                         shape_architecture_name(model->shape->architecture));
     enum status status = gpu_state_open(model, error);
     if (status != STATUS_OK) return status;
     model->scratch = (struct scratch *)(void *)&model->gpu->mtp;

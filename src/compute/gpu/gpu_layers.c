@@ -16,7 +16,7 @@ void gpu_layers_prepare_rows(const struct model *model, struct device_stream *st
     arguments.first = to->data;
     arguments.first_scales = to->scales;
     arguments.first_format = gpu_row_format_of(to, kind);
-    arguments.epsilon = model->shape->rms_epsilon;
+    if (arguments.epsilon == 0) arguments.epsilon = model->shape->rms_epsilon;
     if (arguments.rows) gpu_launch(model->gpu, stream, prepare, arguments);
 }
 
@@ -146,7 +146,7 @@ static void gpu_layers_write_rows(const struct pass *pass) {
                                    .kv_rank = model->shape->kv_rank,
                                    .rope_dim = model->shape->rope_dim,
                                    .interleaved = model->shape->rope_interleaved,
-                                   .epsilon = model->shape->rms_epsilon};
+                                   .epsilon = LATENT_EPSILON};
     gpu_launch(state, micro_batch->stream, latent, arguments);
 }
 
@@ -177,6 +177,7 @@ static void project_queries(const struct pass *pass, enum input_kind kind) {
     pass_part(pass, PART_DOWN);
     struct gpu_prepare arguments = {.x = gpu_layers_rows_of(pass, state->q_a, state->q_a_stride),
                                     .weight = attention->q_a_norm,
+                                    .epsilon = LATENT_EPSILON,
                                     .x_stride = state->q_a_stride,
                                     .n = model->shape->q_rank,
                                     .live = gpu_micro_batch_of(pass)->live,

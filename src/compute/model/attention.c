@@ -53,7 +53,7 @@ static void attention_write_row(const struct pass *pass, uint32_t token) {
                              KV_GROUP_MLA, index % KV_BLOCK_TOKENS);
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
     model->kernels->rmsnorm(kv, kv, compute_weights(pass)->attention.kv_a_norm, shape->kv_rank,
-                            shape->rms_epsilon);
+                            LATENT_EPSILON);
     model->kernels->rotate(kv + shape->kv_rank, s->angles + (size_t)token * shape->rope_dim,
                            shape->rope_dim / 2, shape->rope_interleaved);
     kv_pages_write(&model->kv, model->kernels, KV_GROUP_MLA, row, kv);
@@ -71,7 +71,7 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
         attention_write_row(pass, token);
         if (!shape->q_rank) continue;
         float *q_a = s->q_a + (size_t)token * s->q_a_stride;
-        kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
+        kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, LATENT_EPSILON);
         linear_prepare(kernels, compute_kind(model, &attention->q_b), q_a, shape->q_rank, &s->input,
                        token);
     }
@@ -118,7 +118,7 @@ void attention_write_rows(const struct pass *pass) {
                          compute_kind(pass->model, kv_a), NULL);
     token_loop_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     token_loop_run(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
-    if (shape_has_index(model->shape)) attention_index_write_rows(pass);
+    attention_index_write_rows(pass);
 }
 
 /* The first generated token for which attention_finish runs the core attention. */
@@ -145,10 +145,8 @@ void attention_begin(const struct pass *pass) {
     }
     token_loop_run(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
-    if (shape_has_index(model->shape)) {
-        attention_index_write_rows(pass);
-        attention_index_choose(pass);
-    }
+    attention_index_write_rows(pass);
+    attention_index_choose(pass);
     attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
 }
 

@@ -73,27 +73,45 @@ static void attention_index_rotate(const struct pass *pass, uint32_t token, floa
         attention_index_hadamard(x, shape->index_dim);
 }
 
+/* The row of the token's key. */
+static void *attention_index_row(const struct pass *pass, uint32_t token) {
+    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
+    uint32_t index = pass->batch->positions[token] + run->kv_shift;
+    return kv_pages_row(&pass->model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer,
+                        KV_GROUP_INDEX, index % KV_BLOCK_TOKENS);
+}
+
+/* A layer that shares another one's choice has no keys. Its rows are zeros, so that a block's bytes
+ * depend on nothing else. */
+static void attention_index_clear_rows(const struct pass *pass) {
+    struct model *model = pass->model;
+    for (uint32_t token = 0; token < pass->batch->token_count; token++)
+        memset(attention_index_row(pass, token), 0,
+               kv_group_row_bytes(&model->kv.format.groups[KV_GROUP_INDEX]));
+}
+
 static void attention_index_write_tokens(void *context, uint32_t first, uint32_t count,
                                          uint32_t member) {
     const struct pass *pass = context;
     struct model *model = pass->model;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     for (uint32_t token = first; token < first + count; token++) {
-        const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
-        uint32_t index = pass->batch->positions[token] + run->kv_shift;
         float *key = pass->scratch->index_k + (size_t)token * pass->scratch->index_k_stride;
         attention_index_layer_norm(key, attention->index_k_norm, attention->index_k_bias,
                                    model->shape->index_dim);
         attention_index_rotate(pass, token, key);
-        kv_pages_write(&model->kv, model->kernels, KV_GROUP_INDEX,
-                       kv_pages_row(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index,
-                                    pass->layer, KV_GROUP_INDEX, index % KV_BLOCK_TOKENS),
+        kv_pages_write(&model->kv, model->kernels, KV_GROUP_INDEX, attention_index_row(pass, token),
                        key);
     }
 }
 
 void attention_index_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
+    if (!shape_has_index(pass->model->shape)) return;
+    if (!shape_has_own_index(pass->model->shape, pass->layer)) {
+        attention_index_clear_rows(pass);
+        return;
+    }
     attention_index_project(pass, &compute_weights(pass)->attention.index_k, s->index_k,
                             s->index_k_stride);
     token_loop_run(pass->model, attention_index_write_tokens, (void *)(uintptr_t)pass,
@@ -306,6 +324,7 @@ static void attention_index_choose_run(const struct pass *pass, const struct run
 void attention_index_choose(const struct pass *pass) {
     const struct batch *batch = pass->batch;
     bool any = false;
+    if (!shape_has_own_index(pass->model->shape, pass->layer)) return;
     for (uint32_t i = 0; i < batch->run_count; i++)
         any |= attention_index_dense(pass, &batch->runs[i]) < batch->runs[i].token_count;
     if (!any) return;

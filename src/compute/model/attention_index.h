@@ -19,6 +19,9 @@
 
 #include "compute/model/pass.h"
 
+/* All functions do nothing, or take all rows, where layers have no indexer. A layer may share the
+ * choice of the layer before it: it has no indexer, and its keys are zeros. */
+
 /* Computes the keys of the batch's tokens from scratch.normed, and writes their rows. */
 void attention_index_write_rows(const struct pass *pass);
 

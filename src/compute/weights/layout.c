@@ -61,7 +61,7 @@ struct layout_row {
 #define ROW(name, pattern, section, kind, rows, columns, presence)                                 \
     [NAME_##name] = {pattern, SECTION_##section, LAYOUT_##kind, rows, columns, presence}
 
-/* DeepSeek-V3, V3.2 and V2. */
+/* All architectures so far name their tensors alike. */
 static const struct layout_row deepseek_rows[NAME_COUNT] = {
     ROW(EMBEDDING, "model.embed_tokens.weight", FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
     ROW(MTP_EMBEDDING, LAYER "embed_tokens.weight", MTP_FRONT, EMBEDDING, VOCAB, HIDDEN, ALWAYS),
@@ -119,6 +119,8 @@ static const struct layout_row *const tables[ARCHITECTURE_COUNT] = {
     [ARCHITECTURE_DEEPSEEK_V3] = deepseek_rows,
     [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
     [ARCHITECTURE_DEEPSEEK_V32] = deepseek_rows,
+    [ARCHITECTURE_GLM_MOE_DSA] = deepseek_rows,
+    [ARCHITECTURE_GLM4_MOE_LITE] = deepseek_rows,
 };
 
 static uint64_t dimension_of(const struct shape *shape, enum dimension dimension) {
@@ -179,7 +181,7 @@ static bool is_present(const struct shape *shape, uint32_t layer, enum presence 
     case IF_MLA_NO_Q_LORA:
         return is_mla && !shape->q_rank;
     case IF_DSA:
-        return is_dsa;
+        return is_dsa && !kind.shares_index;
     case IF_DENSE:
         return !is_moe;
     case IF_MOE:

@@ -27,6 +27,7 @@ struct architecture_row {
     enum router_scoring scoring;
     enum router_method method;
     enum attention_kind attention;
+    bool index_interleaved; /* RoPE of the indexer */
     uint32_t groups;
     int64_t groups_kept; /* at most all; REQUIRED if there are groups */
     bool normalizes;
@@ -34,13 +35,24 @@ struct architecture_row {
     double scaling;
 };
 
+#define SIGMOID_ROUTER .scoring = ROUTER_SIGMOID, .method = ROUTER_NOAUX_TC
+#define NORMALIZED(factor) .normalizes = true, .scales_normalized = true, .scaling = (factor)
+
+/* Sources: transformers' configuration classes; for the GLM models also the order of RoPE's pairs in
+ * modular_glm_moe_dsa.py and modular_glm4_moe_lite.py. */
 static const struct architecture_row architectures[ARCHITECTURE_COUNT] = {
-    [ARCHITECTURE_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", 4096, 3, ROUTER_SIGMOID, ROUTER_NOAUX_TC,
-                                  ATTENTION_MLA, 8, 4, true, true, 2.5},
-    [ARCHITECTURE_DEEPSEEK_V32] = {"DeepseekV32ForCausalLM", 4096, 3, ROUTER_SIGMOID,
-                                   ROUTER_NOAUX_TC, ATTENTION_DSA, 8, 4, true, true, 2.5},
+    [ARCHITECTURE_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", 4096, 3, SIGMOID_ROUTER, .groups = 8,
+                                  .groups_kept = 4, NORMALIZED(2.5)},
     [ARCHITECTURE_DEEPSEEK_V2] = {"DeepseekV2ForCausalLM", 2048, 0, ROUTER_SOFTMAX, ROUTER_GREEDY,
-                                  ATTENTION_MLA, 1, REQUIRED, false, false, 1.0},
+                                  .groups = 1, .groups_kept = REQUIRED, .scaling = 1.0},
+    [ARCHITECTURE_DEEPSEEK_V32] = {"DeepseekV32ForCausalLM", 163840, 3, SIGMOID_ROUTER,
+                                   .attention = ATTENTION_DSA, .groups = 8, .groups_kept = 4,
+                                   NORMALIZED(2.5)},
+    [ARCHITECTURE_GLM_MOE_DSA] = {"GlmMoeDsaForCausalLM", 202752, 3, SIGMOID_ROUTER,
+                                  .attention = ATTENTION_DSA, .index_interleaved = true,
+                                  .groups = 1, .groups_kept = 1, NORMALIZED(2.5)},
+    [ARCHITECTURE_GLM4_MOE_LITE] = {"Glm4MoeLiteForCausalLM", 202752, 1, SIGMOID_ROUTER,
+                                    .groups = 1, .groups_kept = 1, NORMALIZED(1.8)},
 };
 
 const char *shape_architecture_name(enum architecture architecture) {
@@ -147,7 +159,7 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
             shape->architecture = (enum architecture)i;
             return;
         }
-    char expected[160];
+    char expected[240];
     size_t at = 0;
     for (uint32_t i = 0; i < ARCHITECTURE_COUNT; i++)
         at += format_text(expected + at, sizeof expected - at, "%s[\"%s\"]", i ? " or " : "",
@@ -157,7 +169,8 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
         size_t bytes = strlen(reader->error->text);
         format_text(
             reader->error->text + bytes, sizeof reader->error->text - bytes,
-            ": Fathom runs DeepSeek-V3, R1, V3.2, V2 and models of their form; the distilled ones "
+            ": Fathom runs DeepSeek-V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their "
+            "form, such as Kimi K2; the distilled ones "
             "have the form of Llama or Qwen");
     }
 }
@@ -169,7 +182,7 @@ static void read_index(struct shape_reader *reader, struct shape *shape) {
     shape->index_dim =
         shape_read_count(reader, "index_head_dim", shape->rope_dim, LIMIT_INDEX_DIM, REQUIRED);
     shape->index_top_k = shape_read_count(reader, "index_topk", 1, LIMIT_CONTEXT, REQUIRED);
-    shape->index_rope_interleaved = read_bool(reader, "indexer_rope_interleave", false);
+    shape->index_rope_interleaved = read_bool(reader, "indexer_rope_interleave", defaults_of(shape)->index_interleaved);
     if (shape->index_dim & (shape->index_dim - 1))
         refuse(reader, STATUS_INVALID, "index_head_dim", member(reader, "index_head_dim"),
                "a power of two (its channels go through a Hadamard transform)");
@@ -258,21 +271,64 @@ static void read_router(struct shape_reader *reader, struct shape *shape) {
     read_groups(reader, shape);
 }
 
-/* Layer i is MoE if i >= first_k_dense_replace and i is a multiple of moe_layer_freq. Returns true
- * if any layer is dense. */
-static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
-    uint32_t first = 0, frequency = 1;
-    bool dense = false;
-    if (shape->experts) {
-        first = shape_read_count(reader, "first_k_dense_replace", 0, 1 << 16,
-                                 defaults_of(shape)->first_moe_layer);
-        frequency = shape_read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+/* mlp_layer_types has one "dense" or "sparse" per layer. Without it layer i is MoE if
+ * i >= first_k_dense_replace and i is a multiple of moe_layer_freq. */
+static bool layer_is_moe(struct shape_reader *reader, const struct shape *shape, uint32_t layer) {
+    const struct tree *types = member(reader, "mlp_layer_types"), *type = tree_at(types, layer);
+    struct bytes name = {0};
+    if (!shape->experts) return false;
+    if (types && layer < shape->layers) {
+        bool known = type && tree_get_string(type, &name);
+        bool sparse = known && bytes_equal(name, bytes_of("sparse"));
+        if (!sparse && !(known && bytes_equal(name, bytes_of("dense"))))
+            refuse(reader, STATUS_INVALID, "mlp_layer_types", type ? type : types,
+                   "dense or sparse for each layer");
+        return sparse;
     }
+    uint32_t first = shape_read_count(reader, "first_k_dense_replace", 0, 1 << 16,
+                                      defaults_of(shape)->first_moe_layer);
+    uint32_t frequency = shape_read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+    return layer >= first && layer % frequency == 0;
+}
+
+/* Layers without an indexer of their own: those that indexer_types calls "shared", or that
+ * index_topk_pattern marks with an S, or by index_topk_freq and index_skip_topk_offset. Source:
+ * transformers, modular_glm_moe_dsa.py. MTP layers have an indexer. */
+static bool layer_shares_index(struct shape_reader *reader, const struct shape *shape,
+                               uint32_t layer) {
+    const struct tree *types = member(reader, "indexer_types");
+    struct bytes text = {0};
+    if (!shape_has_index(shape) || layer >= shape->layers) return false;
+    if (!types) types = member(reader, "index_topk_pattern");
+    if (!types) {
+        uint32_t frequency = shape_read_count(reader, "index_topk_freq", 1, 1 << 16, 1);
+        uint32_t offset = shape_read_count(reader, "index_skip_topk_offset", 0, 1 << 16, 2);
+        return (layer + 1 > offset ? layer + 1 - offset : 0) % frequency != 0;
+    }
+    bool shared = false, full = false;
+    if (tree_get_string(types, &text)) {
+        shared = layer < text.count && text.data[layer] == 'S';
+        full = layer < text.count && text.data[layer] == 'F';
+    } else if (tree_get_string(tree_at(types, layer), &text)) {
+        shared = bytes_equal(text, bytes_of("shared"));
+        full = bytes_equal(text, bytes_of("full"));
+    }
+    if (!full && (!shared || layer == 0))
+        refuse(reader, STATUS_INVALID, "indexer_types", types,
+               "full or shared for each layer, and full for the first");
+    return shared;
+}
+
+/* Returns true if any layer is dense. */
+static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
+    bool dense = false;
     for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++) {
-        bool is_moe = shape->experts && layer >= first && layer % frequency == 0;
-        shape->layer_kinds[layer] = (struct layer_kind){.attention = defaults_of(shape)->attention,
-                                                        .mlp = is_moe ? MLP_MOE : MLP_DENSE,
-                                                        .is_mtp = layer >= shape->layers};
+        bool is_moe = layer_is_moe(reader, shape, layer);
+        shape->layer_kinds[layer] =
+            (struct layer_kind){.attention = (uint8_t)defaults_of(shape)->attention,
+                                .mlp = is_moe ? MLP_MOE : MLP_DENSE,
+                                .is_mtp = layer >= shape->layers,
+                                .shares_index = layer_shares_index(reader, shape, layer)};
         dense |= !is_moe;
     }
     return dense;

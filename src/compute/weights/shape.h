@@ -24,6 +24,8 @@ enum architecture {
     ARCHITECTURE_DEEPSEEK_V3,
     ARCHITECTURE_DEEPSEEK_V2,
     ARCHITECTURE_DEEPSEEK_V32,
+    ARCHITECTURE_GLM_MOE_DSA,  /* GLM-5 */
+    ARCHITECTURE_GLM4_MOE_LITE, /* GLM-4.7-Flash */
     ARCHITECTURE_COUNT
 };
 
@@ -35,11 +37,15 @@ struct layer_kind {
     uint8_t attention; /* enum attention_kind */
     uint8_t mlp;       /* enum mlp_kind */
     bool is_mtp;
+    bool shares_index; /* DSA: no indexer; the tokens that the last one before it chose */
 };
 
 /* How a checkpoint stores routed experts: as its other linears, or in four bits and groups of
  * channels (enum weight_type of compute/kernels/matmul.h). */
 enum expert_form { EXPERTS_PLAIN, EXPERTS_INT4_32, EXPERTS_INT4_128, EXPERTS_MXFP4 };
+
+/* Epsilon of the norms of latents (q_a, kv_a) in all published models, whatever rms_norm_eps is. */
+#define LATENT_EPSILON 1e-6f
 
 struct shape {
     enum architecture architecture;
@@ -60,7 +66,7 @@ struct shape {
      * token attends to; 0 without such layers. */
     uint32_t index_heads, index_dim, index_top_k;
     bool index_rope_interleaved;
-    float rms_epsilon;
+    float rms_epsilon; /* of all norms but those of latents */
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
     uint32_t context_max; /* max_position_embeddings */
@@ -96,6 +102,9 @@ static inline uint32_t shape_positions_max(const struct shape *shape) {
 /* True if layers have an indexer. */
 static inline bool shape_has_index(const struct shape *shape) {
     return shape->index_top_k > 0;
+}
+static inline bool shape_has_own_index(const struct shape *shape, uint32_t layer) {
+    return shape_has_index(shape) && !shape->layer_kinds[layer].shares_index;
 }
 /* True for MoE layers; MTP layers (index >= layers) count too. */
 static inline bool shape_layer_is_moe(const struct shape *shape, uint32_t layer) {

@@ -236,7 +236,7 @@ static void weights_put_attention(struct builder *builder, uint32_t layer,
     if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
         attention->kv_b_bf16 = put_bf16(builder, kv_b);
     attention->o = put_matrix(builder, NAME_O, layer);
-    if (shape_has_index(shape)) weights_put_index(builder, layer, attention);
+    if (shape_has_own_index(shape, layer)) weights_put_index(builder, layer, attention);
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;
     builder->absorbed += 2 * shape->heads;
