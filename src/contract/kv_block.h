@@ -174,9 +174,9 @@ static inline bool kv_format_is_valid(const struct kv_format *format) {
     return (format->group_count == 1 ||
             (format->group_count == 2 && kv_group_is_valid(&format->groups[1]) &&
              format->groups[1].width <= UINT16_MAX)) &&
-           kv_group_is_valid(&format->groups[0]) &&
-           format->groups[0].element != KV_ELEMENT_E4M3 && format->slice_count > 0 &&
-           format->slice_count <= LIMIT_LAYERS && format->mtp_count <= format->slice_count;
+           kv_group_is_valid(&format->groups[0]) && format->groups[0].element != KV_ELEMENT_E4M3 &&
+           format->slice_count > 0 && format->slice_count <= LIMIT_LAYERS &&
+           format->mtp_count <= format->slice_count;
 }
 
 /* Sets all fields of the header except the checksums, which it marks as not valid. */

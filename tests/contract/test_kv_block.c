@@ -48,6 +48,35 @@ TEST(only_a_header_of_the_same_format_matches) {
     assert_false(kv_block_is_described(&header, &other, 64));
 }
 
+TEST(an_indexer_adds_a_group_to_the_same_header) {
+    struct kv_format v32 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1), read;
+    struct kv_block_header header;
+    char name[KV_SHAPE_NAME_BYTES];
+    v32.group_count = 2;
+    v32.groups[1] = (struct kv_group){KV_ELEMENT_E4M3, 128, 1};
+    assert_true(kv_format_is_valid(&v32));
+    assert_int_equal(kv_group_row_bytes(&v32.groups[1]), 128 + 4);
+    assert_int_equal(kv_format_group_offset(&v32, 1), 73728);
+    assert_int_equal(kv_format_slice_bytes(&v32), 73728 + 12288);
+    assert_int_equal(kv_format_filled_bytes(&v32, 5), 73728 + 5 * 132);
+    assert_int_equal(kv_format_token_bytes(&v32), 62 * (1152 + 132));
+    kv_block_describe(&header, &v32, 17);
+    const uint16_t fields[] = {1, 0, KV_ELEMENT_BF16, KV_ELEMENT_E4M3, 17, 0, 576, 0, 62, 128, 1};
+    assert_memory_equal(&header.version, fields, sizeof fields);
+    const struct kv_shape shape = kv_shape_of(&v32);
+    kv_block_shape_name(&shape, name);
+    assert_string_equal(name, "bf16-576-62-1-e4m3-128");
+    assert_true(kv_block_parse_shape_name(name, &read));
+    assert_memory_equal(&read, &v32, sizeof v32);
+    const struct kv_format back = kv_format_of(&shape);
+    assert_memory_equal(&back, &v32, sizeof v32);
+    const char *wrong[] = {"bf16-576-62-1-e4m3",       "bf16-576-62-1-e4m3-0",
+                           "bf16-576-62-1-",           "e4m3-576-62-1",
+                           "bf16-576-62-1-e4m3-65536", "bf16-576-62-1-e4m3-128-1"};
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_false(kv_block_parse_shape_name(wrong[i], &read));
+}
+
 TEST(names_of_shapes_are_read_back) {
     const struct kv_format v3 = KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, 62, 1);
     const struct kv_shape shape = kv_shape_of(&v3);

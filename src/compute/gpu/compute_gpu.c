@@ -18,10 +18,6 @@ static struct device_stream *main_stream(const struct model *model) {
 }
 
 static enum status compute_gpu_open_state(struct model *model, struct error *error) {
-    if (shape_has_index(model->shape))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: sparse attention runs on CPUs alone; use --device cpu",
-                         shape_architecture_name(model->shape->architecture));
     enum status status = gpu_state_open(model, error);
     if (status != STATUS_OK) return status;
     model->scratch = (struct scratch *)(void *)&model->gpu->mtp;
@@ -490,6 +486,11 @@ enum status compute_gpu_take_kernels(struct model *model, const struct model_opt
         return error_set(error, STATUS_UNSUPPORTED,
                          "the GPU engine does not support experts in INT4 or MXFP4; use "
                          "--device cpu");
+    if (shape_has_index(model->shape))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the GPU engine does not support the sparse attention of %s; use "
+                         "--device cpu",
+                         shape_architecture_name(model->shape->architecture));
     enum status status = kernels->takes ? kernels->takes(model, options->mtp, error) : STATUS_OK;
     model->device_kernels = kernels;
     model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;

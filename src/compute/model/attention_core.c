@@ -97,12 +97,11 @@ void attention_core_gather(const struct pass *pass, const struct run *run, const
                            float *rows) {
     const struct model *model = pass->model;
     const size_t width = model->kv.width;
-    *chunk_out = (struct core_chunk){.count = (uint32_t)divide_up(count, KV_BLOCK_TOKENS),
-                                     .rows = count};
+    *chunk_out =
+        (struct core_chunk){.count = (uint32_t)divide_up(count, KV_BLOCK_TOKENS), .rows = count};
     for (uint32_t i = 0; i < count; i++) {
-        const void *row =
-            kv_pages_row(&model->kv, run->pages[chosen[i] / KV_BLOCK_TOKENS].index, pass->layer,
-                         KV_GROUP_MLA, chosen[i] % KV_BLOCK_TOKENS);
+        const void *row = kv_pages_row(&model->kv, run->pages[chosen[i] / KV_BLOCK_TOKENS].index,
+                                       pass->layer, KV_GROUP_MLA, chosen[i] % KV_BLOCK_TOKENS);
         if (model->bf16_attention)
             memcpy(values + i * width, row, width * sizeof *values);
         else

@@ -299,8 +299,8 @@ static void attention_index_choose_tokens(void *context, uint32_t first, uint32_
         const uint32_t from = tile->run->kv_shift, end = attention_index_end(tile, token);
         const float *scores = attention_index_scores(tile, token);
         uint32_t *chosen = tile->pass->scratch->chosen + (size_t)token * wanted;
-        uint32_t equal, threshold =
-                            attention_index_threshold(scores + from, end - from, wanted, &equal);
+        uint32_t equal,
+            threshold = attention_index_threshold(scores + from, end - from, wanted, &equal);
         for (uint32_t i = from; i < end; i++) {
             uint32_t order = attention_index_order(scores[i]);
             if (order > threshold || (order == threshold && equal && equal--)) *chosen++ = i;

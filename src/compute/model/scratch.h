@@ -63,8 +63,8 @@ struct scratch {
 
     /* A micro-batch's, [tokens][micro_batch_stride]; each array takes some of the columns.
      * Attention's: */
-    float *q;        /* [heads * query_dim]; BF16 for prompt tokens if model.bf16_attention */
-    float *attended; /* [heads * value_dim] */
+    float *q;         /* [heads * query_dim]; BF16 for prompt tokens if model.bf16_attention */
+    float *attended;  /* [heads * value_dim] */
     uint32_t *chosen; /* [tokens][index_top_k] KV indices that the indexer chose, ascending */
     /* The experts', in the same columns as q and attended: */
     float *shared_gate, *shared_up;   /* [shared width] */

@@ -116,10 +116,8 @@ static const struct layout_row deepseek_rows[NAME_COUNT] = {
 };
 
 static const struct layout_row *const tables[ARCHITECTURE_COUNT] = {
-    [ARCHITECTURE_DEEPSEEK_V3] = deepseek_rows,
-    [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
-    [ARCHITECTURE_DEEPSEEK_V32] = deepseek_rows,
-    [ARCHITECTURE_GLM_MOE_DSA] = deepseek_rows,
+    [ARCHITECTURE_DEEPSEEK_V3] = deepseek_rows,   [ARCHITECTURE_DEEPSEEK_V2] = deepseek_rows,
+    [ARCHITECTURE_DEEPSEEK_V32] = deepseek_rows,  [ARCHITECTURE_GLM_MOE_DSA] = deepseek_rows,
     [ARCHITECTURE_GLM4_MOE_LITE] = deepseek_rows,
 };
 

@@ -55,7 +55,7 @@ enum tensor_name {
 enum layout_kind {
     LAYOUT_EMBEDDING,
     LAYOUT_ATTENTION,
-    LAYOUT_INDEX, /* the weights of an indexer's heads: never FP8 */
+    LAYOUT_INDEX,  /* the weights of an indexer's heads: never FP8 */
     LAYOUT_DENSE,  /* MLP of a dense layer */
     LAYOUT_ROUTER, /* gate and its bias */
     LAYOUT_EXPERT,

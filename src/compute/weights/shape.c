@@ -182,7 +182,8 @@ static void read_index(struct shape_reader *reader, struct shape *shape) {
     shape->index_dim =
         shape_read_count(reader, "index_head_dim", shape->rope_dim, LIMIT_INDEX_DIM, REQUIRED);
     shape->index_top_k = shape_read_count(reader, "index_topk", 1, LIMIT_CONTEXT, REQUIRED);
-    shape->index_rope_interleaved = read_bool(reader, "indexer_rope_interleave", defaults_of(shape)->index_interleaved);
+    shape->index_rope_interleaved =
+        read_bool(reader, "indexer_rope_interleave", defaults_of(shape)->index_interleaved);
     if (shape->index_dim & (shape->index_dim - 1))
         refuse(reader, STATUS_INVALID, "index_head_dim", member(reader, "index_head_dim"),
                "a power of two (its channels go through a Hadamard transform)");

@@ -24,7 +24,7 @@ enum architecture {
     ARCHITECTURE_DEEPSEEK_V3,
     ARCHITECTURE_DEEPSEEK_V2,
     ARCHITECTURE_DEEPSEEK_V32,
-    ARCHITECTURE_GLM_MOE_DSA,  /* GLM-5 */
+    ARCHITECTURE_GLM_MOE_DSA,   /* GLM-5 */
     ARCHITECTURE_GLM4_MOE_LITE, /* GLM-4.7-Flash */
     ARCHITECTURE_COUNT
 };
@@ -66,7 +66,7 @@ struct shape {
      * token attends to; 0 without such layers. */
     uint32_t index_heads, index_dim, index_top_k;
     bool index_rope_interleaved;
-    float rms_epsilon; /* of all norms but those of latents */
+    float rms_epsilon;    /* of all norms but those of latents */
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
     uint32_t context_max; /* max_position_embeddings */

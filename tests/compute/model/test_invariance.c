@@ -245,11 +245,11 @@ static void expect_invariance(const char *directory, enum activations activation
     free(logits);
 }
 
-static char odd[1024], made[1024];
+static char odd[1024], made[1024], sparse[1024];
 
 TEST(any_batch_chunks_and_threads_give_the_same_bits) {
-    const char *directories[] = {odd, made, made};
-    for (int i = 0; i < 3; i++)
+    const char *directories[] = {odd, made, made, sparse};
+    for (int i = 0; i < 4; i++)
         for (int level = lowest; level < KERNEL_LEVEL_COUNT; level++)
             for (int mode = 0; kernels_has((enum kernel_level)level) && mode < ACTIVATIONS_COUNT;
                  mode++)
@@ -288,40 +288,52 @@ TEST(levels_of_one_numerics_agree) {
 
 /* Heads of 24 + 40 rows that straddle scale blocks, a rank of 80, ragged widths: nothing is a
  * multiple of a panel. */
-static int make_checkpoint(void **state) {
-    static const char config[] =
-        "{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"model_type\":\"deepseek_v3\","
-        "\"hidden_size\":168,\"intermediate_size\":300,\"moe_intermediate_size\":72,"
-        "\"num_hidden_layers\":3,\"first_k_dense_replace\":1,\"moe_layer_freq\":1,"
-        "\"n_routed_experts\":12,\"n_shared_experts\":2,\"num_experts_per_tok\":3,\"n_group\":4,"
-        "\"topk_group\":2,\"topk_method\":\"noaux_tc\",\"scoring_func\":\"sigmoid\","
-        "\"norm_topk_prob\":true,\"routed_scaling_factor\":2.5,\"num_attention_heads\":3,"
-        "\"num_key_value_heads\":3,\"q_lora_rank\":136,\"kv_lora_rank\":80,\"qk_nope_head_dim\":24,"
-        "\"qk_rope_head_dim\":8,\"v_head_dim\":72,\"rms_norm_eps\":1e-6,\"rope_theta\":10000,"
-        "\"max_position_embeddings\":1024,\"vocab_size\":333,\"hidden_act\":\"silu\","
-        "\"tie_word_embeddings\":false,\"num_nextn_predict_layers\":0,\"bos_token_id\":0,"
-        "\"eos_token_id\":1,\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\","
-        "\"activation_scheme\":\"dynamic\",\"scale_fmt\":\"ue8m0\",\"weight_block_size\":[128,128]}"
-        "}";
+#define COMMON_CONFIG                                                                              \
+    "\"hidden_size\":168,\"intermediate_size\":300,\"moe_intermediate_size\":72,"                  \
+    "\"first_k_dense_replace\":1,\"moe_layer_freq\":1,"                                            \
+    "\"n_routed_experts\":12,\"n_shared_experts\":2,\"num_experts_per_tok\":3,\"n_group\":4,"      \
+    "\"topk_group\":2,\"topk_method\":\"noaux_tc\",\"scoring_func\":\"sigmoid\","                  \
+    "\"norm_topk_prob\":true,\"routed_scaling_factor\":2.5,\"num_attention_heads\":3,"             \
+    "\"num_key_value_heads\":3,\"q_lora_rank\":136,\"kv_lora_rank\":80,\"qk_nope_head_dim\":24,"   \
+    "\"qk_rope_head_dim\":8,\"v_head_dim\":72,\"rms_norm_eps\":1e-6,\"rope_theta\":10000,"         \
+    "\"max_position_embeddings\":1024,\"vocab_size\":333,\"hidden_act\":\"silu\","                 \
+    "\"tie_word_embeddings\":false,\"num_nextn_predict_layers\":0,\"bos_token_id\":0,"             \
+    "\"eos_token_id\":1,\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\","       \
+    "\"activation_scheme\":\"dynamic\",\"scale_fmt\":\"ue8m0\",\"weight_block_size\":[128,128]}}"
+
+static int write_checkpoint(char directory[1024], struct bytes config) {
     struct error error = {.text = ""};
-    snprintf(odd, sizeof odd, "%s/v3-fp8-odd-noq-g1-noyarn", getenv("FATHOM_TEST_GOLDENS"));
-    snprintf(made, sizeof made, "%s/fathom-invariance-XXXXXX",
+    snprintf(directory, 1024, "%s/fathom-invariance-XXXXXX",
              getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(made)) return -1;
+    if (!mkdtemp(directory)) return -1;
     struct random_checkpoint plan = {
-        .directory = made, .config = BYTES_LITERAL(config), .seed = seed, .bias_deviation = 0.15f};
+        .directory = directory, .config = config, .seed = seed, .bias_deviation = 0.15f};
     if (random_checkpoint_write(&plan, &error) == STATUS_OK) return 0;
     fprintf(stderr, "%s\n", error.text);
     return -1;
 }
 
-static int remove_checkpoint(void **state) {
-    char command[1100];
-    snprintf(command, sizeof command, "rm -r '%s'", made);
+/* The sparse one chooses 20 rows, so that most tokens choose; its third layer takes the choice of
+ * its second. */
+static int make_checkpoints(void **state) {
+    static const char dense[] = "{\"architectures\":[\"DeepseekV3ForCausalLM\"],"
+                                "\"num_hidden_layers\":3," COMMON_CONFIG;
+    static const char with_index[] =
+        "{\"architectures\":[\"GlmMoeDsaForCausalLM\"],\"num_hidden_layers\":3,"
+        "\"index_n_heads\":5,\"index_head_dim\":32,\"index_topk\":20,"
+        "\"index_topk_pattern\":\"FFS\"," COMMON_CONFIG;
+    snprintf(odd, sizeof odd, "%s/v3-fp8-odd-noq-g1-noyarn", getenv("FATHOM_TEST_GOLDENS"));
+    int failed = write_checkpoint(made, BYTES_LITERAL(dense));
+    return failed ? failed : write_checkpoint(sparse, BYTES_LITERAL(with_index));
+}
+
+static int remove_checkpoints(void **state) {
+    char command[2100];
+    snprintf(command, sizeof command, "rm -r '%s' '%s'", made, sparse);
     return system(command);
 }
 
-TEST_GROUP(make_checkpoint, remove_checkpoint)
+TEST_GROUP(make_checkpoints, remove_checkpoints)
 
 int main(void) {
     const char *asked_for = getenv("FATHOM_SEEDS");

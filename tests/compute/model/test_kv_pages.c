@@ -4,6 +4,8 @@
  */
 #include "compute/model/kv_pages.h"
 
+#include <math.h>
+
 #include "test_case.h"
 
 enum { WIDTH = 36, SLICES = 3, PAGES = 4 };
@@ -29,7 +31,7 @@ static float value_of(uint32_t page, uint32_t slice, uint32_t row, uint32_t colu
 }
 
 TEST(every_row_keeps_what_was_written_to_it) {
-    for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
+    for (int element = 0; element < KV_ELEMENT_E4M3; element++) {
         struct kv_pages pages = open_pages((enum kv_element)element);
         float row_values[WIDTH], rounded[WIDTH];
         for (uint32_t i = 0; i < PAGES * SLICES * KV_BLOCK_TOKENS * 2; i++) {
@@ -53,6 +55,35 @@ TEST(every_row_keeps_what_was_written_to_it) {
                     plain()->float_from_bf16(&value, (const uint16_t *)(const void *)found, 1);
                 assert_true(value == (element == KV_ELEMENT_F32 ? row_values[c] : rounded[c]));
             }
+        }
+        kv_pages_close(&pages);
+    }
+}
+
+/* What quantize_e4m3 makes of a row is what its bytes give back, scales of 128 channels included. */
+TEST(keys_of_an_indexer_are_read_as_they_were_rounded) {
+    enum { KEY = 160 };
+    for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
+        const struct kv_format format = {
+            .slice_count = 1,
+            .group_count = 2,
+            .groups = {{KV_ELEMENT_BF16, WIDTH, 1}, {(uint32_t)element, KEY, 1}}};
+        float values[KEY], expected[KEY], found[KEY], scales[2];
+        struct kv_pages pages;
+        assert_int_equal(kv_pages_open(&pages, &format, kv_format_block_bytes(&format), NULL),
+                         STATUS_OK);
+        assert_int_equal(kv_pages_index_element(&pages), element);
+        for (uint32_t i = 0; i < KEY; i++)
+            values[i] = expected[i] = (i < QUANT_GROUP ? 3.0f : 0.01f) * sinf((float)i);
+        if (element == KV_ELEMENT_BF16) plain()->round_bf16(expected, values, KEY);
+        if (element == KV_ELEMENT_E4M3) plain()->quantize_e4m3(expected, scales, values, KEY, true);
+        for (uint32_t i = 0; element == KV_ELEMENT_E4M3 && i < KEY; i++)
+            expected[i] *= scales[i / QUANT_GROUP];
+        for (uint32_t row = 0; row < KV_BLOCK_TOKENS; row += 9) {
+            void *place = kv_pages_row(&pages, 0, 0, KV_GROUP_INDEX, row);
+            kv_pages_write(&pages, plain(), KV_GROUP_INDEX, place, values);
+            kv_pages_read(&pages, plain(), KV_GROUP_INDEX, place, found);
+            assert_memory_equal(found, expected, sizeof found);
         }
         kv_pages_close(&pages);
     }

@@ -130,6 +130,75 @@ TEST(dense_and_sparse_layers_are_reported_apart) {
     parsed(CONFIG({"first_k_dense_replace", "0"}, {"intermediate_size", NULL}));
 }
 
+#define V32                                                                                        \
+    { "architectures", "[\"DeepseekV32ForCausalLM\"]" }
+#define GLM5                                                                                       \
+    { "architectures", "[\"GlmMoeDsaForCausalLM\"]" }
+#define INDEXER                                                                                    \
+    {"index_n_heads", "4"}, {"index_head_dim", "16"}, {                                            \
+        "index_topk", "32"                                                                         \
+    }
+
+TEST(sparse_attention_has_an_indexer) {
+    struct shape shape = parsed(CONFIG(V32, INDEXER, {"num_nextn_predict_layers", "1"}));
+    assert_int_equal(shape.architecture, ARCHITECTURE_DEEPSEEK_V32);
+    assert_true(shape.index_heads == 4 && shape.index_dim == 16 && shape.index_top_k == 32);
+    assert_false(shape.index_rope_interleaved);
+    for (uint32_t layer = 0; layer < 3; layer++) {
+        assert_int_equal(shape.layer_kinds[layer].attention, ATTENTION_DSA);
+        assert_true(shape_has_own_index(&shape, layer));
+    }
+    shape = parsed(CONFIG(V32, INDEXER, {"indexer_rope_interleave", "true"}));
+    assert_true(shape.index_rope_interleaved);
+    shape = parsed(CONFIG({"n_group", "4"}));
+    assert_false(shape_has_index(&shape) || shape_has_own_index(&shape, 0));
+    const char *text =
+        refusal(CONFIG(V32, {"index_n_heads", "4"}, {"index_head_dim", "24"}, {"index_topk", "32"}),
+                STATUS_INVALID);
+    assert_non_null(strstr(text, "index_head_dim: expected a power of two"));
+    text = refusal(CONFIG(V32, INDEXER, {"q_lora_rank", "null"}), STATUS_INVALID);
+    assert_non_null(strstr(text, "q_lora_rank: expected a positive number"));
+    text = refusal(CONFIG(V32, {"index_n_heads", "4"}), STATUS_INVALID);
+    assert_non_null(strstr(text, "index_head_dim: expected an integer"));
+}
+
+/* transformers' three spellings of the layers that take the choice of the layer before them */
+TEST(glm5_shares_choices_between_layers) {
+    struct shape shape = parsed(CONFIG(GLM5, INDEXER, {"n_group", NULL}, {"topk_group", NULL}));
+    assert_true(shape.index_rope_interleaved && shape.groups == 1);
+    assert_true(shape_has_own_index(&shape, 0) && shape_has_own_index(&shape, 1));
+    const struct config_key layers = {"num_hidden_layers", "6"};
+    struct bytes texts[3];
+    static char kept[3][8192];
+    for (int i = 0; i < 3; i++) {
+        const struct config_key spelling[] = {
+            {"index_topk_freq", "2"},
+            {"index_topk_pattern", "\"FFSFSF\""},
+            {"indexer_types", "[\"full\",\"full\",\"shared\",\"full\",\"shared\",\"full\"]"}};
+        texts[i] = CONFIG(GLM5, INDEXER, layers, {"num_nextn_predict_layers", "1"}, spelling[i]);
+        memcpy(kept[i], texts[i].data, texts[i].count);
+        shape = parsed((struct bytes){kept[i], texts[i].count});
+        const bool own[] = {true, true, false, true, false, true, true};
+        for (uint32_t layer = 0; layer < 7; layer++)
+            assert_int_equal(shape_has_own_index(&shape, layer), own[layer]);
+    }
+    const char *text =
+        refusal(CONFIG(GLM5, INDEXER, {"index_topk_pattern", "\"SF\""}), STATUS_INVALID);
+    assert_non_null(strstr(text, "full for the first"));
+}
+
+TEST(layer_types_of_mlps_are_read) {
+    struct shape shape = parsed(CONFIG({"architectures", "[\"Glm4MoeLiteForCausalLM\"]"},
+                                       {"num_hidden_layers", "3"}, {"first_k_dense_replace", NULL},
+                                       {"mlp_layer_types", "[\"dense\",\"sparse\",\"dense\"]"},
+                                       {"scoring_func", NULL}, {"routed_scaling_factor", NULL}));
+    assert_true(!shape_layer_is_moe(&shape, 0) && shape_layer_is_moe(&shape, 1));
+    assert_false(shape_layer_is_moe(&shape, 2));
+    assert_true(shape.scoring == ROUTER_SIGMOID && shape.routed_scaling == 1.8f);
+    const char *text = refusal(CONFIG({"mlp_layer_types", "[\"dense\"]"}), STATUS_INVALID);
+    assert_non_null(strstr(text, "mlp_layer_types: expected dense or sparse for each layer"));
+}
+
 TEST(eos_may_be_a_number_or_a_list) {
     struct error error = {""};
     struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3]"}));
