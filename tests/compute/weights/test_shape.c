@@ -355,9 +355,8 @@ struct rejection {
 static const struct rejection rejections[] = {
     {"architectures", "[\"LlamaForCausalLM\"]", STATUS_UNSUPPORTED,
      "dir/config.json: architectures: expected [\"DeepseekV3ForCausalLM\"] or "
-     "[\"DeepseekV2ForCausalLM\"], found 'LlamaForCausalLM'"},
-    {"architectures", "[\"DeepseekV32ForCausalLM\"]", STATUS_UNSUPPORTED,
-     "found 'DeepseekV32ForCausalLM'"},
+     "[\"DeepseekV2ForCausalLM\"] or [\"DeepseekV32ForCausalLM\"] or "
+     "[\"GlmMoeDsaForCausalLM\"] or [\"Glm4MoeLiteForCausalLM\"], found 'LlamaForCausalLM'"},
     {"architectures", NULL, STATUS_UNSUPPORTED, "architectures: expected"},
     {"architectures", "[]", STATUS_UNSUPPORTED, "found an array"},
     {"hidden_size", NULL, STATUS_INVALID,
