@@ -18,7 +18,7 @@ struct logits_values {
     struct rank_job_values job;
     const char *tokens;
     uint64_t top, last, chunk;
-    bool routing, mtp, json;
+    bool routing, index, mtp, json;
 };
 
 #define AT(field) .offset = offsetof(struct logits_values, field)
@@ -36,6 +36,8 @@ static const struct option logits_rows[] = {
      "tokens computed in one step, a multiple of 64; 0: 512. Never changes a result", AT(chunk),
      .maximum = MODEL_RUN_STEP_TOKENS},
     {"routing", OPTION_FLAG, NULL, "add the experts chosen at the last position", AT(routing)},
+    {"index", OPTION_FLAG, NULL,
+     "add the positions that sparse attention chose at the last position, by layer", AT(index)},
     {"mtp", OPTION_FLAG, NULL, "add the MTP head's prediction at every position", AT(mtp)},
     {"json", OPTION_FLAG, NULL, "print one JSON object instead of lines", AT(json)},
 };
@@ -54,6 +56,7 @@ struct logits_view {
     uint32_t printed;  /* rows of logits so far */
     float *logits;     /* [prompt->last][vocab] */
     uint32_t *routing; /* [layers][experts_per_token] */
+    uint32_t *index;   /* [layers][index_top_k] */
     uint32_t *mtp;     /* [prompt->count] */
 };
 
@@ -73,6 +76,7 @@ struct study {
 static enum status logits_take_room(struct study *study, struct error *error) {
     size_t vocab = study->shape->vocab, rows = 0;
     size_t routed = (size_t)study->shape->layers * study->shape->experts_per_token;
+    size_t indexed = (size_t)study->shape->layers * study->shape->index_top_k;
     study->views = calloc(study->prompts.count, sizeof *study->views);
     study->order = malloc(vocab * sizeof(uint32_t));
     bool whole = study->views && study->order;
@@ -83,8 +87,9 @@ static enum status logits_take_room(struct study *study, struct error *error) {
         prompt->last = min_u32((uint32_t)study->values.last, prompt->count);
         view->logits = malloc(prompt->last * vocab * sizeof(float));
         view->routing = malloc((routed + 1) * sizeof(uint32_t));
+        view->index = malloc((indexed + 1) * sizeof(uint32_t));
         view->mtp = malloc(prompt->count * sizeof(uint32_t));
-        whole = view->logits && view->routing && view->mtp;
+        whole = view->logits && view->routing && view->index && view->mtp;
         rows += min_u32(prompt->last, MODEL_RUN_STEP_TOKENS);
     }
     if (whole) whole = (study->logits = malloc(rows * vocab * sizeof(float))) != NULL;
@@ -100,6 +105,7 @@ static enum status logits_run_step(struct study *study, const struct solo_row *r
     uint32_t end = prompt->done + rows[0].token_count;
     struct model_probe probe = {
         .routing = study->values.routing ? first->routing : NULL,
+        .attended = study->values.index ? first->index : NULL,
         .mtp_argmax = study->values.mtp ? first->mtp + prompt->done : NULL,
         .mtp_next_token = end < prompt->count ? prompt->tokens[end] : UINT32_MAX,
     };
@@ -120,7 +126,7 @@ static enum status logits_run_step(struct study *study, const struct solo_row *r
 /* Runs all prompts. A step has one probe, so with probes each step has one prompt. */
 static enum status run_prompts(struct study *study, struct error *error) {
     static struct solo_row rows[LIMIT_RANKS];
-    bool probes = study->values.routing || study->values.mtp;
+    bool probes = study->values.routing || study->values.index || study->values.mtp;
     enum status status = STATUS_OK;
     for (uint32_t count; status == STATUS_OK;) {
         count = model_run_prompts_step(&study->prompts, study->solo, (uint32_t)study->values.chunk,
@@ -204,12 +210,27 @@ static void print_routing(struct study *study, const struct logits_view *view) {
     json_print_close(&study->print);
 }
 
+static void print_index(struct study *study, const struct logits_view *view) {
+    const uint32_t top_k = study->shape->index_top_k;
+    char name[16], title[48];
+    json_print_open(&study->print, "index", '{');
+    for (uint32_t layer = 0; top_k && layer < study->shape->layers; layer++) {
+        const uint32_t *positions = view->index + (size_t)layer * top_k;
+        uint32_t count = min_u32(top_k, view->prompt->count);
+        snprintf(name, sizeof name, "%u", layer);
+        snprintf(title, sizeof title, "positions chosen in layer %u", layer);
+        logits_print_list(&study->print, name, title, positions, count);
+    }
+    json_print_close(&study->print);
+}
+
 static void print_view(struct study *study, const struct logits_view *view) {
     json_print_open(&study->print, "positions", '[');
     for (uint32_t i = 0; i < view->prompt->last; i++)
         print_position(study, view, i);
     json_print_close(&study->print);
     if (study->values.routing) print_routing(study, view);
+    if (study->values.index) print_index(study, view);
     if (study->values.mtp)
         logits_print_list(&study->print, "mtp_argmax", "MTP predictions", view->mtp,
                           view->prompt->count);
@@ -260,6 +281,7 @@ static void close_study(struct study *study) {
     for (uint32_t i = 0; study->views && i < study->prompts.count; i++) {
         free(study->views[i].logits);
         free(study->views[i].routing);
+        free(study->views[i].index);
         free(study->views[i].mtp);
     }
     model_run_prompts_close(&study->prompts);

@@ -47,6 +47,7 @@
 struct way {
     enum activations activations;
     enum expert_sum sum;
+    bool fp8_index; /* quantize an indexer's keys and queries */
 };
 
 static const struct model_device *device;        /* NULL: the CPU */
@@ -75,7 +76,7 @@ struct outcome {
     double logit_max, logit_sum, lse_max;
     uint32_t logit_count;
     uint32_t greedy_equal, greedy_count;
-    uint32_t routing_wrong, mtp_wrong, mtp_compared;
+    uint32_t routing_wrong, mtp_wrong, mtp_compared, index_wrong, index_compared;
     uint32_t positions, positions_right; /* pass rule for quantized activations */
     struct place places[PLACES_MAX];     /* in order: each prompt's positions, then its answer's */
     uint32_t place_count;
@@ -88,6 +89,7 @@ static void bench_open(struct bench *bench, const char *directory, struct way wa
         .model = {.directory = directory,
                   .activations = way.activations,
                   .expert_sum = way.sum,
+                  .fp8_index = way.fp8_index,
                   .device = device,
                   .device_kernels = device_kernels,
                   .level = level,
@@ -234,10 +236,49 @@ static void compare_prompt(struct bench *bench, const struct tree *prompt,
     memmove(bench->logits, bench->logits + (size_t)(last - 1) * vocab, vocab * sizeof(float));
 }
 
+/* The rows that the last token of the step before attended to, against the golden's by layer. */
+static void compare_attended(const struct bench *bench, const struct tree *layers,
+                             const uint32_t *attended, struct outcome *outcome) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    const struct tree *layer;
+    const uint32_t wanted = bench->shape->index_top_k;
+    while (tree_next_member(layers, &cursor, &key, &layer)) {
+        uint32_t selected[CONTEXT_MAX];
+        const struct tree *list = tree_member(layer, "selected");
+        const uint32_t *found = attended + strtoul(key.data, NULL, 10) * wanted;
+        uint32_t count = golden_ids(list ? list : layer, selected, CONTEXT_MAX);
+        bool same = count == wanted || (count < wanted && found[count] == UINT32_MAX);
+        outcome->index_wrong += !same || memcmp(found, selected, count * sizeof *found) != 0;
+        outcome->index_compared++;
+    }
+}
+
+/* Prompts that end at the golden's positions: what a token attends to depends on none behind it. */
+static void compare_index(struct bench *bench, const struct tree *prompt, struct outcome *outcome) {
+    static uint32_t tokens[CONTEXT_MAX], attended[LIMIT_LAYERS * CONTEXT_MAX];
+    struct error error = {.text = ""};
+    const struct tree *places = tree_member(prompt, "index");
+    golden_ids(tree_member(prompt, "tokens"), tokens, CONTEXT_MAX);
+    for (size_t i = 0; i < tree_count(places); i++) {
+        int64_t position = 0;
+        struct model_probe probe = {.attended = attended};
+        assert_true(tree_get_integer(tree_member(tree_at(places, i), "pos"), &position));
+        solo_reset(bench->solo, 0);
+        struct solo_row row = {
+            .form = TOKEN_PROMPT, .tokens = tokens, .token_count = (uint32_t)position + 1};
+        if (solo_step(bench->solo, &row, 1, NULL, &probe, &error) != STATUS_OK)
+            fail_msg("%s", error.text);
+        compare_attended(bench, tree_member(tree_at(places, i), "layers"), attended, outcome);
+    }
+}
+
 /* Goes on from compare_prompt: 24 greedy tokens, each fed back as a generated one. If a token is
  * not the golden's, the golden's is fed, so that each step is judged by itself. */
 static void compare_greedy(struct bench *bench, const struct tree *prompt,
                            struct outcome *outcome) {
+    static uint32_t attended[LIMIT_LAYERS * CONTEXT_MAX];
+    const struct model_probe probe = {.attended = attended};
     uint32_t expected[NEW_TOKENS];
     struct error error = {.text = ""};
     struct sampling greedy = {.temperature = 0};
@@ -256,8 +297,11 @@ static void compare_greedy(struct bench *bench, const struct tree *prompt,
                    outcome);
         struct solo_row row = {
             .form = TOKEN_GENERATED, .tokens = &expected[i], .token_count = 1, .logits_count = 1};
-        if (solo_step(bench->solo, &row, 1, bench->logits, NULL, &error) != STATUS_OK)
+        if (solo_step(bench->solo, &row, 1, bench->logits, &probe, &error) != STATUS_OK)
             fail_msg("%s", error.text);
+        if (i + 2 == count) /* the step that gave the last token */
+            compare_attended(bench, tree_member(prompt, "greedy_last_step_selected"), attended,
+                             outcome);
     }
     for (uint32_t i = answer_max; i < count; i++) /* a place that nothing is asked of */
         outcome->places[outcome->place_count++] = (struct place){.deviation = -1};
@@ -294,6 +338,7 @@ static struct outcome run_file(const char *directory, const char *file, struct w
         compare_prompt(&bench, prompt, NULL, &outcome);
         compare_greedy(&bench, prompt, &outcome);
         if (answer_max == NEW_TOKENS) compare_drafts(&bench, prompt, &outcome);
+        if (way.activations == ACTIVATIONS_F32) compare_index(&bench, prompt, &outcome);
     }
     bench_close(&bench);
     return outcome;
@@ -310,32 +355,43 @@ static const char *way_name(struct way way) {
 static void print_outcome(const char *directory, struct way way, const struct outcome *outcome) {
     print_message(
         "# %-32s %-14s |dlogit| max %.2e mean %.2e, lse %.2e, greedy %u/%u, routing wrong "
-        "%u, MTP wrong %u/%u\n",
+        "%u, MTP wrong %u/%u, chosen rows wrong %u/%u\n",
         strrchr(directory, '/') + 1, way_name(way), outcome->logit_max,
         outcome->logit_sum / outcome->logit_count, outcome->lse_max, outcome->greedy_equal,
-        outcome->greedy_count, outcome->routing_wrong, outcome->mtp_wrong, outcome->mtp_compared);
+        outcome->greedy_count, outcome->routing_wrong, outcome->mtp_wrong, outcome->mtp_compared,
+        outcome->index_wrong, outcome->index_compared);
+}
+
+static void expect_exact_file(const char *directory, const char *file, struct way way,
+                              enum kernel_level level) {
+    if (!golden_read(directory, file)) return;
+    struct outcome outcome = run_file(directory, file, way, level);
+    print_outcome(directory, way, &outcome);
+    assert_true(outcome.logit_max <= 2e-3);
+    assert_true(outcome.lse_max <= 1e-3);
+    assert_int_equal(outcome.greedy_equal, outcome.greedy_count);
+    assert_int_equal(outcome.routing_wrong, 0);
+    assert_int_equal(outcome.mtp_wrong, 0);
+    assert_int_equal(outcome.index_wrong, 0);
 }
 
 static void expect_exact(const char *directory, enum kernel_level level) {
     for (int sum = 0; sum < EXPERT_SUM_COUNT; sum++) {
-        struct way way = {ACTIVATIONS_F32, (enum expert_sum)sum};
-        struct outcome outcome = run_file(directory, "golden.json", way, level);
-        print_outcome(directory, way, &outcome);
-        assert_true(outcome.logit_max <= 2e-3);
-        assert_true(outcome.lse_max <= 1e-3);
-        assert_int_equal(outcome.greedy_equal, outcome.greedy_count);
-        assert_int_equal(outcome.routing_wrong, 0);
-        assert_int_equal(outcome.mtp_wrong, 0);
+        struct way way = {ACTIVATIONS_F32, (enum expert_sum)sum, false};
+        expect_exact_file(directory, "golden.json", way, level);
+        way.fp8_index = true;
+        expect_exact_file(directory, "golden_indexfp8.json", way, level);
     }
 }
 
 static char cases[GOLDEN_CASES_MAX][512];
 
-/* The cases of this run: the engine for GPUs refuses experts in four bits. */
+/* The cases of this run: the engine for GPUs refuses experts in four bits and sparse attention. */
 static uint32_t take_cases(void) {
     uint32_t count = golden_cases(cases), kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (device && strstr(strrchr(cases[i], '/'), "int4")) continue;
+        const char *name = strrchr(cases[i], '/');
+        if (device && (strstr(name, "int4") || strstr(name, "dsa"))) continue;
         if (kept < i) memcpy(cases[kept], cases[i], sizeof cases[i]);
         kept++;
     }
@@ -362,7 +418,7 @@ static void quantized_activations_meet_the_pass_rule(void **state) {
     uint32_t count = take_cases(), files = 0;
     for (uint32_t i = 0; i < count * EXPERT_SUM_COUNT; i++) {
         const char *directory = cases[i % count];
-        struct way way = {ACTIVATIONS_FP8_F32, (enum expert_sum)(i / count)};
+        struct way way = {ACTIVATIONS_FP8_F32, (enum expert_sum)(i / count), false};
         const struct tree *root = golden_read(directory, "golden_actq_absorb.json");
         if (!root) continue;
         struct outcome outcome = {0};
@@ -393,12 +449,12 @@ static const struct rounded {
     struct way way;
     const char *file;
 } rounded[] = {
-    {{ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS}, "golden.json"},
-    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS}, "golden.json"},
-    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS}, "golden_actq_naive.json"},
-    {{ACTIVATIONS_BF16, EXPERT_SUM_GROUPS}, "golden.json"},
-    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS}, "golden.json"},
-    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS}, "golden_actq_naive.json"},
+    {{ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, false}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS, false}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS, false}, "golden_actq_naive.json"},
+    {{ACTIVATIONS_BF16, EXPERT_SUM_GROUPS, false}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, false}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, false}, "golden_actq_naive.json"},
 };
 
 static bool has_file(const char *directory, const char *file) {

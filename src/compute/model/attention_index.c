@@ -129,6 +129,18 @@ const uint32_t *attention_index_chosen(const struct pass *pass, uint32_t token) 
     return pass->scratch->chosen + (size_t)token * pass->model->shape->index_top_k;
 }
 
+void attention_index_attended(const struct pass *pass, uint32_t token, uint32_t *positions_out) {
+    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
+    const uint32_t wanted = pass->model->shape->index_top_k;
+    const uint32_t *chosen = attention_index_chosen(pass, token);
+    bool dense = token - run->first < attention_index_dense(pass, run);
+    for (uint32_t i = 0; i < wanted; i++)
+        if (!dense)
+            positions_out[i] = chosen[i] - run->kv_shift;
+        else
+            positions_out[i] = i <= pass->batch->positions[token] ? i : UINT32_MAX;
+}
+
 /* ---- queries ---- */
 
 static void attention_index_take_latents(void *context, uint32_t first, uint32_t count,

@@ -32,5 +32,8 @@ void attention_index_choose(const struct pass *pass);
 /* The number of the run's leading tokens that attend to all rows before them. */
 uint32_t attention_index_dense(const struct pass *pass, const struct run *run);
 
+/* compute.rows_attended */
+void attention_index_attended(const struct pass *pass, uint32_t token, uint32_t *positions_out);
+
 /* The KV indices of the rows that a token attends to: [index_top_k], ascending. */
 const uint32_t *attention_index_chosen(const struct pass *pass, uint32_t token);

@@ -72,6 +72,9 @@ struct compute {
     void (*experts_sum)(void *context, const struct exchange_sum *list, uint32_t count);
     /* Copies a token's chosen experts to the host: experts_out[experts_per_token], ascending. */
     void (*experts_chosen)(const struct pass *pass, uint32_t token, uint32_t *experts_out);
+    /* The positions that a token of the batch attends to: [index_top_k], ascending, then
+     * UINT32_MAX. Only for models with an indexer. */
+    void (*rows_attended)(const struct pass *pass, uint32_t token, uint32_t *positions_out);
 
     /* Gathers the outputs (final norm of x) of the step's tokens [first, first + count) as rows
      * from `row` on. */

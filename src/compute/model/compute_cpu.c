@@ -5,6 +5,7 @@
 #include "compute/model/compute.h"
 
 #include "compute/model/attention.h"
+#include "compute/model/attention_index.h"
 #include "compute/model/experts.h"
 #include "compute/model/mlp.h"
 #include "compute/model/rope.h"
@@ -271,6 +272,7 @@ static const struct compute compute_on_cpu = {
     .experts_finish = experts_finish,
     .experts_sum = experts_sum,
     .experts_chosen = experts_chosen,
+    .rows_attended = attention_index_attended,
     .outputs = compute_cpu_gather_outputs,
     .logits = compute_cpu_write_logits,
     .show_logits = compute_cpu_show_logits,

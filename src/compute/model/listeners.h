@@ -63,10 +63,12 @@ struct model_guesser {
 /* Intermediate results of one row, for `fathom logits`. All pointers may be NULL. With several
  * ranks, all must pass a probe if one of them asks for MTP's predictions. */
 struct model_probe {
-    uint32_t row;         /* MODEL_NO_ROW: no row here, but take part in MTP if mtp_argmax is set */
-    uint32_t *routing;    /* [layers][experts_per_token] choices of the row's last token; in
+    uint32_t row;       /* MODEL_NO_ROW: no row here, but take part in MTP if mtp_argmax is set */
+    uint32_t *routing;  /* [layers][experts_per_token] choices of the row's last token; in
                               * dense layers UINT32_MAX */
-    uint32_t *mtp_argmax; /* [row's token_count]: position i from h_i and token i+1; the last
+    uint32_t *attended; /* [layers][index_top_k] with sparse attention: the positions that the row's
+                         * last token attends to, ascending, then UINT32_MAX */
+    uint32_t *mtp_argmax;    /* [row's token_count]: position i from h_i and token i+1; the last
                               * position takes `mtp_next_token` */
     uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
 };

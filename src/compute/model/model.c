@@ -195,6 +195,8 @@ static enum status model_open_parts(struct model *model, const struct model_opti
                          options->directory);
     struct kv_format format =
         kv_pages_format(model->shape, options->activations, model->shape->layers + mtp, mtp);
+    if (options->fp8_index && model->shape->fp8 && shape_has_index(model->shape))
+        format.groups[KV_GROUP_INDEX].element = KV_ELEMENT_E4M3;
     const struct model_device *device = options->device ? options->device : &model_on_cpu;
     model->compute = device->compute;
     if (device->open) status = device->open(model, options, error);

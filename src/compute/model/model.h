@@ -24,6 +24,7 @@ struct model_options {
                                     * even if opening fails. NULL: none */
     enum activations activations;
     enum expert_sum expert_sum;
+    bool fp8_index; /* an FP8 checkpoint's indexer has E4M3 keys in f32 mode, too: for tests */
     const struct model_device *device; /* holds and computes the model; NULL: model_on_cpu */
     uint64_t device_seed;              /* for an emulated one: the order in which its streams run */
     const struct gpu_kernels *device_kernels; /* NULL: the device's own */

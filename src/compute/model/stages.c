@@ -30,7 +30,8 @@ void stages_set_micro_batches(struct model *model, const struct step_plan *plan)
 
 uint32_t stages_number(const struct model *model, const struct step_plan *plan,
                        const struct model_probe *probe) {
-    bool watched = model->trace || (probe && probe->routing && probe->row != MODEL_NO_ROW);
+    bool watched = model->trace ||
+                   (probe && (probe->routing || probe->attended) && probe->row != MODEL_NO_ROW);
     if (watched || model->batch.prompt_tokens) return 0;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (step_plan_rows(plan)[i].loads) return 0;
@@ -102,18 +103,22 @@ void stages_run_layer(const struct pass *pass) {
         run_stage(pass, (enum stage)overlap->rows[i].stage);
 }
 
-/* Copies the expert choices of the probed row's last token, after it has passed through the
- * layer. */
-static void probe_routing(const struct pass *pass, const struct model_probe *probe,
-                          uint32_t micro_batch_first) {
+/* Copies the choices of experts and of KV rows of the probed row's last token, after it has passed
+ * through the layer. */
+static void probe_layer(const struct pass *pass, const struct model_probe *probe,
+                        uint32_t micro_batch_first) {
     const struct model *model = pass->model;
-    uint32_t per_token = model->shape->experts_per_token;
-    if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
+    const uint32_t per_token = model->shape->experts_per_token;
+    const uint32_t rows = model->shape->index_top_k;
+    if (!probe || probe->row == MODEL_NO_ROW) return;
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t token = run->first + run->token_count - 1 - micro_batch_first;
     if (token >= pass->batch->token_count)
         return; /* not in this micro-batch; if it is before, the difference wraps around */
+    if (probe->attended && rows)
+        model->compute->rows_attended(pass, token, probe->attended + (size_t)pass->layer * rows);
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
+    if (!probe->routing || !per_token) return;
     if (pass_is_moe(pass)) model->compute->experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
         to[i] = UINT32_MAX;
@@ -178,7 +183,7 @@ static void stages_run_row(struct layer_walk *walk, enum stage stage, uint32_t i
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) report_written(walk, index);
-    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, micro_batch->first);
+    if (stage == STAGE_COMBINE) probe_layer(&pass, walk->probe, micro_batch->first);
 }
 
 static void run_in_order(struct layer_walk *walk) {
