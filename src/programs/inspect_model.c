@@ -208,6 +208,9 @@ static void print_shape(const struct inspect_figures *figures) {
     row("attention", "%u heads of %u + %u, values %u, query rank %u, latent %u + %u", shape->heads,
         shape->nope_dim, shape->rope_dim, shape->value_dim, shape->q_rank, shape->kv_rank,
         shape->rope_dim);
+    if (shape_has_index(shape))
+        row("sparse attention", "%u rows of a token, chosen by %u heads of %u", shape->index_top_k,
+            shape->index_heads, shape->index_dim);
     row("MLP width", "%u dense, %u expert", shape->dense_width, shape->expert_width);
     if (shape->experts)
         row("experts", "%u + %u shared, %u per token, %s, %s, groups %u of %u, scaling %g",
@@ -288,12 +291,12 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
         "\"heads\":%u,\"q_rank\":%u,\"kv_rank\":%u,\"nope_dim\":%u,\"rope_dim\":%u,"
         "\"value_dim\":%u,\"dense_width\":%u,\"expert_width\":%u,\"experts\":%u,"
         "\"shared_experts\":%u,\"experts_per_token\":%u,\"groups\":%u,\"groups_kept\":%u,"
-        "\"context_max\":%u",
+        "\"context_max\":%u,\"index_heads\":%u,\"index_dim\":%u,\"index_top_k\":%u",
         shape->layers, figures->memory.moe_layers, mtp_layers(figures), shape->hidden, shape->vocab,
         shape->heads, shape->q_rank, shape->kv_rank, shape->nope_dim, shape->rope_dim,
         shape->value_dim, shape->dense_width, shape->expert_width, shape->experts,
         shape->shared_experts, shape->experts_per_token, shape->groups, shape->groups_kept,
-        shape->context_max);
+        shape->context_max, shape->index_heads, shape->index_dim, shape->index_top_k);
     json_print_text(print, "scoring", shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax");
     json_print_text(print, "method", method_name(shape->method));
     json_print_bool(print, "yarn", shape->yarn);

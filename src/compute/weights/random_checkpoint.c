@@ -112,7 +112,7 @@ static void make_rows(const struct writer *writer, const struct layout_tensor *t
         if (tensor->is_bias)
             mean = plan->bias_mean, deviation = plan->bias_deviation;
         else if (tensor->kind == LAYOUT_NORM)
-            mean = 1, deviation = 0.2f;
+            mean = tensor->id == NAME_INDEX_K_BIAS ? 0 : 1, deviation = 0.2f;
         else if (tensor->kind == LAYOUT_ROUTER)
             deviation = 1.5f * width;
         else if (source == NAME_EMBEDDING)
