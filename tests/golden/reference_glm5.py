@@ -11,7 +11,7 @@ import sys
 
 import numpy
 
-PROMPTS = [1, 16, 17, 40, 64]
+PROMPTS = [1, 16, 17, 40]
 NEW_TOKENS = 24
 LATENT_EPSILON = 1e-6
 
