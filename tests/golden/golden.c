@@ -97,6 +97,11 @@ static uint32_t read_cases(char (*directories)[512]) {
     exit(1);
 }
 
+bool golden_is_for_gpus(const char *directory) {
+    const char *name = strrchr(directory, '/');
+    return !strstr(name, "int4") && !strstr(name, "dsa");
+}
+
 uint32_t golden_cases(char (*directories_out)[512]) {
     uint32_t count = read_cases(directories_out);
     qsort(directories_out, count, sizeof *directories_out, by_name);

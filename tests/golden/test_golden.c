@@ -386,12 +386,11 @@ static void expect_exact(const char *directory, enum kernel_level level) {
 
 static char cases[GOLDEN_CASES_MAX][512];
 
-/* The cases of this run: the engine for GPUs refuses experts in four bits and sparse attention. */
+/* The cases of this run. */
 static uint32_t take_cases(void) {
     uint32_t count = golden_cases(cases), kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const char *name = strrchr(cases[i], '/');
-        if (device && (strstr(name, "int4") || strstr(name, "dsa"))) continue;
+        if (device && !golden_is_for_gpus(cases[i])) continue;
         if (kept < i) memcpy(cases[kept], cases[i], sizeof cases[i]);
         kept++;
     }

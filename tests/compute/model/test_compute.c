@@ -147,6 +147,7 @@ TEST(the_emulated_device_gives_the_bits_of_the_cpu) {
     assert_true(count >= 3);
     for (uint32_t i = 0; i < count; i++)
         for (int turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++)
-            expect_same(&(struct way){cases[i], (enum activations)(turn % ACTIVATIONS_COUNT),
-                                      (enum expert_sum)(turn / ACTIVATIONS_COUNT)});
+            if (golden_is_for_gpus(cases[i]))
+                expect_same(&(struct way){cases[i], (enum activations)(turn % ACTIVATIONS_COUNT),
+                                          (enum expert_sum)(turn / ACTIVATIONS_COUNT)});
 }
