@@ -9,7 +9,7 @@
  * struct kv_format lists the groups of a model. Only the functions here compute sizes and offsets
  * from it, and only they translate it to struct kv_shape, its form in files and messages. A model
  * with only MLA has one group with one row per token: the normalized latent, followed by the shared
- * key after RoPE. Sparse attention adds a second group: the indexer's key of each token, after RoPE.
+ * key after RoPE. Sparse attention adds a second group: the indexer's key of each token.
  * A main layer stores position p in row p % 64. An MTP layer computes position i
  * from token i + 1, so it stores the result at position i + 1. A block therefore depends on no
  * later token.

@@ -210,7 +210,7 @@ static void print_routing(struct study *study, const struct logits_view *view) {
     json_print_close(&study->print);
 }
 
-static void print_index(struct study *study, const struct logits_view *view) {
+static void logits_print_index(struct study *study, const struct logits_view *view) {
     const uint32_t top_k = study->shape->index_top_k;
     char name[16], title[48];
     json_print_open(&study->print, "index", '{');
@@ -230,7 +230,7 @@ static void print_view(struct study *study, const struct logits_view *view) {
         print_position(study, view, i);
     json_print_close(&study->print);
     if (study->values.routing) print_routing(study, view);
-    if (study->values.index) print_index(study, view);
+    if (study->values.index) logits_print_index(study, view);
     if (study->values.mtp)
         logits_print_list(&study->print, "mtp_argmax", "MTP predictions", view->mtp,
                           view->prompt->count);

@@ -10,7 +10,7 @@
 
 #define LAYER_NORM_EPSILON 1e-6
 
-/* Prepares rows of scratch.normed for a linear, in a buffer that attention does not need any more. */
+/* Prepares rows of scratch.normed for a linear, in a buffer that attention needs no more. */
 struct index_input {
     const struct pass *pass;
     enum input_kind kind;
@@ -35,9 +35,7 @@ static void attention_index_project(const struct pass *pass, const struct packed
                       pass->batch->token_count);
 }
 
-/* LayerNorm in place: y = (x - mean) / sqrt(variance + epsilon) * weight + bias. */
-static void attention_index_layer_norm(float *x, const float *weight, const float *bias,
-                                       uint32_t count) {
+void attention_index_layer_norm(float *x, const float *weight, const float *bias, uint32_t count) {
     double mean = 0, variance = 0;
     for (uint32_t i = 0; i < count; i++)
         mean += (double)x[i];
@@ -49,8 +47,7 @@ static void attention_index_layer_norm(float *x, const float *weight, const floa
         x[i] = (float)(((double)x[i] - mean) * factor) * weight[i] + bias[i];
 }
 
-/* y[i] = sum over j of (-1)^popcount(i & j) x[j] / sqrt(count), in place; count is a power of 2. */
-static void attention_index_hadamard(float *x, uint32_t count) {
+void attention_index_hadamard(float *x, uint32_t count) {
     const float scale = (float)(1 / sqrt((double)count));
     for (uint32_t half = 1; half < count; half *= 2)
         for (uint32_t block = 0; block < count; block += 2 * half)
@@ -303,21 +300,24 @@ static uint32_t attention_index_threshold(const float *scores, uint32_t count, u
     return threshold;
 }
 
+void attention_index_pick(const float *scores, uint32_t first, uint32_t end, uint32_t wanted,
+                          uint32_t *chosen_out) {
+    uint32_t equal;
+    uint32_t threshold = attention_index_threshold(scores + first, end - first, wanted, &equal);
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t order = attention_index_order(scores[i]);
+        if (order > threshold || (order == threshold && equal && equal--)) *chosen_out++ = i;
+    }
+}
+
 static void attention_index_choose_tokens(void *context, uint32_t first, uint32_t count,
                                           uint32_t member) {
     const struct index_tile *tile = context;
     const uint32_t wanted = tile->pass->model->shape->index_top_k;
-    for (uint32_t token = tile->first + first; token < tile->first + first + count; token++) {
-        const uint32_t from = tile->run->kv_shift, end = attention_index_end(tile, token);
-        const float *scores = attention_index_scores(tile, token);
-        uint32_t *chosen = tile->pass->scratch->chosen + (size_t)token * wanted;
-        uint32_t equal,
-            threshold = attention_index_threshold(scores + from, end - from, wanted, &equal);
-        for (uint32_t i = from; i < end; i++) {
-            uint32_t order = attention_index_order(scores[i]);
-            if (order > threshold || (order == threshold && equal && equal--)) *chosen++ = i;
-        }
-    }
+    for (uint32_t token = tile->first + first; token < tile->first + first + count; token++)
+        attention_index_pick(attention_index_scores(tile, token), tile->run->kv_shift,
+                             attention_index_end(tile, token), wanted,
+                             tile->pass->scratch->chosen + (size_t)token * wanted);
 }
 
 static void attention_index_choose_run(const struct pass *pass, const struct run *run) {

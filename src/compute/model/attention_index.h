@@ -29,6 +29,17 @@ void attention_index_write_rows(const struct pass *pass);
  * than index_top_k. All keys of the batch are in the pages, and scratch.normed still holds x. */
 void attention_index_choose(const struct pass *pass);
 
+/* The operators, for tests against those of the published code. */
+
+/* LayerNorm in place: (x - mean) / sqrt(variance + 1e-6) * weight + bias. */
+void attention_index_layer_norm(float *x, const float *weight, const float *bias, uint32_t count);
+/* y[i] = sum over j of (-1)^popcount(i & j) x[j] / sqrt(count), in place; count is a power of 2. */
+void attention_index_hadamard(float *x, uint32_t count);
+/* Writes the indices [first, end) of the `wanted` largest scores, ascending; of equal scores the
+ * earlier ones. end - first >= wanted. */
+void attention_index_pick(const float *scores, uint32_t first, uint32_t end, uint32_t wanted,
+                          uint32_t *chosen_out);
+
 /* The number of the run's leading tokens that attend to all rows before them. */
 uint32_t attention_index_dense(const struct pass *pass, const struct run *run);
 

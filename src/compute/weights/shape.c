@@ -38,8 +38,8 @@ struct architecture_row {
 #define SIGMOID_ROUTER .scoring = ROUTER_SIGMOID, .method = ROUTER_NOAUX_TC
 #define NORMALIZED(factor) .normalizes = true, .scales_normalized = true, .scaling = (factor)
 
-/* Sources: transformers' configuration classes; for the GLM models also the order of RoPE's pairs in
- * modular_glm_moe_dsa.py and modular_glm4_moe_lite.py. */
+/* Sources: transformers' configuration classes; for the GLM models also the order of RoPE's pairs
+ * in modular_glm_moe_dsa.py and modular_glm4_moe_lite.py. */
 static const struct architecture_row architectures[ARCHITECTURE_COUNT] = {
     [ARCHITECTURE_DEEPSEEK_V3] = {"DeepseekV3ForCausalLM", 4096, 3, SIGMOID_ROUTER, .groups = 8,
                                   .groups_kept = 4, NORMALIZED(2.5)},

@@ -60,7 +60,7 @@ TEST(every_row_keeps_what_was_written_to_it) {
     }
 }
 
-/* What quantize_e4m3 makes of a row is what its bytes give back, scales of 128 channels included. */
+/* Bytes of a row give back what quantize_e4m3 makes of it, scales of 128 channels included. */
 TEST(keys_of_an_indexer_are_read_as_they_were_rounded) {
     enum { KEY = 160 };
     for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
