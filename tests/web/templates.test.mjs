@@ -18,6 +18,7 @@ const checkpoints = [
   { ...deepseekV3, name: 'DeepSeek-V3', template: published(`${goldens}chat_v3.json`) },
   { ...deepseekV3, name: 'DeepSeek-V3-0324', template: published(`${goldens}chat_v3_0324.json`) },
   { ...deepseekV3, name: 'DeepSeek-R1-0528', template: published(`${goldens}chat_r1_0528.json`) },
+  { ...deepseekV3, name: 'DeepSeek-R1', template: published(`${goldens}chat_r1.json`), opens: '</think>' },
   { ...deepseekV3, name: 'tiny-r1', template: published(`${root}models/tiny-r1/tokenizer_config.json`), opens: '</think>' },
   { ...deepseek, name: 'DeepSeek-V3.1', template: published(`${goldens}chat_v3_1.json`) },
   // Without a token for its mark, which the puppet's answer would leave out of a prompt.

@@ -66,8 +66,8 @@ parameters:
 ```
 {listing}
 ```
-The thinking says what is wanted and walks the list line by line: `no`, or the name of the tool that fits
-and its arguments. A call has DeepSeek-R1's form. Descriptions of parameters, `required` and nested
+The thinking says what is wanted and behind it the numbers of the lines that have it (`watch 1 3 donkey 3`),
+repeats the line that fits, and has the tool's name and its arguments. A call has DeepSeek-R1's form. Descriptions of parameters, `required` and nested
 schemas are not shown to the model. An argument that the request does not name is left out.
 
 ## Shape
@@ -82,7 +82,7 @@ hnorm(h_t))) at position t. Through shared_head.norm and shared_head.head it pre
 ## Training
 {total:,} tokens in all, {tokens:,} of them in the last run, in steps of 4096. Muon for matrices, Adam for
 embedding, head, gates and norms; products in bfloat16, weights in float; the loss counts the last answer
-of a document. The MTP loss has weight 0.3. Experts are balanced by their biases. Loss of the last 50
+of a document. The weights are the mean of the ends of the last two runs. The MTP loss has weight 0.3. Experts are balanced by their biases. Loss of the last 50
 steps: {loss[0]:.4f} (right tokens {loss[1]:.4f}), MTP {loss[2]:.4f} ({loss[3]:.4f}). A part of it cannot
 go away: the choices in stories are random. Load of the busiest expert by the mean on training data:
 {skew} (the last one is the MTP module).

@@ -174,7 +174,7 @@ class Conversation:
             return self.ask_fact()
         if last and kind > .985 and "name" not in self.facts:
             return rng.choice(ASK), "The user did not say a name.", "You did not tell me your name."
-        if not last and kind > (.92 if self.turns else .72):
+        if .3 <= kind < .4 if last else kind > (.92 if self.turns else .72):
             return self.tell_fact()
         return self.refer() or self.ask_new(story_weight)
 
@@ -201,8 +201,8 @@ def conversation(length, story_weight):
 
 
 def short_conversation():
-    """Two to eight turns."""
-    return conversation(weighted([2, 3, 4, 5, 6, 7, 8], [16, 20, 20, 15, 13, 9, 7]), 7)
+    """One to eight turns."""
+    return conversation(weighted([1, 2, 3, 4, 5, 6, 7, 8], [8, 16, 20, 20, 15, 13, 9, 7]), 7)
 
 
 def long_conversation():

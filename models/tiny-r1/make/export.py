@@ -4,7 +4,7 @@
 
 Matrices become FP8 (E4M3) with a scale for each block of 128 x 128, as DeepSeek-V3's own files have them. The
 tokenizer and the configuration are copied from models/tiny-r1: the training does not change them.
-tokenizer_config.json, with the chat template that lists tools, is this folder's."""
+tokenizer_config.json, with the chat template that lists tools, is copied."""
 import argparse
 import json
 import os
@@ -17,7 +17,7 @@ from tokenizer import MODEL_DIR
 
 BLOCK = 128
 FP8_MAX = 448.0
-COPIED = ("config.json", "generation_config.json", "tokenizer.json", "make/tokenizer_config.json")
+COPIED = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 BYTES_OF = {"F32": 4, "BF16": 2, "F8_E4M3": 1}
 NORMS = ("input_layernorm", "post_attention_layernorm", "self_attn.q_a_layernorm", "self_attn.kv_a_layernorm")
 PROJECTIONS = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")

@@ -193,7 +193,7 @@ def result_document(scene):
 
 def tool_document(kind=None):
     """A document with tools."""
-    kind = kind or weighted(["call", "nofit", "plain", "result", "again"], [56, 15, 10, 9, 10])
+    kind = kind or weighted(["call", "nofit", "plain", "result", "again"], [52, 15, 10, 7, 16])
     scene = Scene()
     if kind in ("call", "again"):
         return call_document(scene, kind)

@@ -8,7 +8,7 @@
 #define BUILTINS(X)                                                                                \
     X(v3, "deepseek-v3", "DeepSeek-V3")                                                            \
     X(v3_0324, "deepseek-v3-0324", "DeepSeek-V3-0324")                                             \
-    X(r1, "deepseek-r1", "DeepSeek-R1, R1-Distill, tiny-r1")                                       \
+    X(r1, "deepseek-r1", "DeepSeek-R1, R1-Distill")                                                \
     X(r1_0528, "deepseek-r1-0528", "DeepSeek-R1-0528")                                             \
     X(v31, "deepseek-v3.1", "DeepSeek-V3.1, V3.1-Terminus, V3.2-Exp")                              \
     X(v32, "deepseek-v3.2", "DeepSeek-V3.2, which comes without a template")                       \

@@ -18,7 +18,7 @@ static const struct {
     {GOLDENS "chat_v2.json", "hermes"},
     {GOLDENS "chat_v3.json", "deepseek-v3"},
     {GOLDENS "chat_v3_0324.json", "deepseek-v3-0324"},
-    {"models/tiny-r1/tokenizer_config.json", "deepseek-r1"},
+    {GOLDENS "chat_r1.json", "deepseek-r1"},
     {GOLDENS "chat_r1_0528.json", "deepseek-r1-0528"},
     {GOLDENS "chat_v3_1.json", "deepseek-v3.1"},
 };
@@ -193,7 +193,7 @@ TEST(v3_and_r1_render_tools_with_their_own_marks) {
         /* Without tools (tool_choice "none"), earlier calls stay. */
         expect_chat(releases[i].file, "{\"messages\":[" ROUNDS "]}", BOS "S" FENCED_ROUNDS);
     }
-    expect_chat("models/tiny-r1/tokenizer_config.json", "{\"messages\":[" USER("q") "]," TOOLS "}",
+    expect_chat(GOLDENS "chat_r1.json", "{\"messages\":[" USER("q") "]," TOOLS "}",
                 BOS FENCED_TOOLS "<｜User｜>q<｜Assistant｜><think>\n");
     expect_chat(GOLDENS "chat_r1_0528.json", "{\"messages\":[" USER("q") "]," TOOLS "}",
                 BOS FENCED_TOOLS "<｜User｜>q<｜Assistant｜>");

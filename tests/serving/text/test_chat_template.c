@@ -129,7 +129,7 @@ static void renders_r1(const char *config, bool prompt, const char *messages, co
     notes_contents(ask.messages, &rendering);
 }
 
-#define TINY "models/tiny-r1/tokenizer_config.json"
+#define R1 "tests/serving/text/goldens/chat_r1.json"
 
 TEST(it_renders_r1s_turns) {
     static const char chat[] =
@@ -137,10 +137,10 @@ TEST(it_renders_r1s_turns) {
         "{\"role\":\"assistant\",\"content\":\"<think>x</think>y</think>\\n\\nz\"},"
         "{\"role\":\"system\",\"content\":\"B\"},{\"role\":\"user\",\"content\":\"</think>\"}]";
 #define CHAT BOS "B<｜User｜>q<｜Assistant｜>\n\nz" EOS "<｜User｜></think>"
-    renders_r1(TINY, true, chat, CHAT "<｜Assistant｜><think>\n", TOKEN_STREAM_IN_REASONING);
-    renders_r1(TINY, false, chat, CHAT, TOKEN_STREAM_MAY_THINK);
+    renders_r1(R1, true, chat, CHAT "<｜Assistant｜><think>\n", TOKEN_STREAM_IN_REASONING);
+    renders_r1(R1, false, chat, CHAT, TOKEN_STREAM_MAY_THINK);
     /* an answer to a tool is not searched for thoughts, and a tool's output gets no prompt */
-    renders_r1(TINY, true,
+    renders_r1(R1, true,
                "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"tool\",\"content\":\"1\"},"
                "{\"role\":\"assistant\",\"content\":\"a</think>b\"},"
                "{\"role\":\"tool\",\"content\":\"2\"}]",
@@ -149,7 +149,7 @@ TEST(it_renders_r1s_turns) {
                "<｜tool▁outputs▁end｜>a</think>b" EOS
                "\n<｜tool▁output▁begin｜>2<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
                TOKEN_STREAM_BEHIND_TOOL);
-    renders_r1(TINY, true, "[]", BOS "<｜Assistant｜><think>\n", TOKEN_STREAM_IN_REASONING);
+    renders_r1(R1, true, "[]", BOS "<｜Assistant｜><think>\n", TOKEN_STREAM_IN_REASONING);
 }
 
 /* ---- how an answer starts ---- */
