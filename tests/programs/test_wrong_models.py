@@ -29,8 +29,8 @@ def other_families(folder):
     for family in ("LlamaForCausalLM", "Qwen3MoeForCausalLM", "MistralForCausalLM"):
         with open(folder + "/config.json", "w", encoding="utf-8") as file:
             json.dump({"architectures": [family]}, file)
-        refuse(1, "found '%s': Fathom runs DeepSeek-V3, R1, V2 and models of their form" % family, "serve", "--port", "0",
-               "--model", folder)
+        refuse(1, "found '%s': Fathom runs DeepSeek-V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their form" % family,
+               "serve", "--port", "0", "--model", folder)
 
 
 def refuse_shards(words, folder):
