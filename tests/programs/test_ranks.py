@@ -13,8 +13,11 @@ import tempfile
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
-cases = ["k2thinking-int4-g32", "v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp",
-         "v3-fp8-odd-noq-g1-noyarn", "v3-fp8-yarn-g8-mtp-sharded"]
+cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn",
+         "v3-fp8-yarn-g8-mtp-sharded"]
+# Experts in four bits, and sparse attention of 16 rows. The emulated device refuses them.
+of_cpus = [("k2thinking-int4-g32", "bf16"), ("v32-bf16-dsa-mtp", "bf16", "--mtp"), ("v32-fp8-dsa-ue8m0", "fp8"),
+           ("glm5-bf16-dsa-shared", "f32", "--mtp")]
 
 
 def run(*arguments, code=0, timeout=900):
@@ -277,6 +280,9 @@ def main():
     check_logits(tiny, "fp8", list(range(20, 90)),
                  [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
                   [8, "--redundant-experts", 8, "--experiment", "placement-seed=2"]])
+    for case, mode, *options in of_cpus:
+        folder = goldens + "/" + case
+        check_logits(folder, mode, prompts_of(folder)[3], [[2], [4, "--redundant-experts", 4]], *options)
     check_logits(folders[1], "bf16", prompts_of(mtp)[1], [[2, "--schedule", "octo-batch"]], "--mtp")
     check_several(folders[2], "fp8")
     check_early(mtp)
