@@ -44,8 +44,8 @@ def an_option_changes_between_questions():
                           timeout=PATIENCE, input=asked + "/set temperature 0\n/new\n" + asked + "/new\n" + asked +
                           "/set max-new 2\n/new\n" + asked + "/set temperature 9\n/set frob 1\n/set logit-bias 7\nHi\n"
                           "/set logit-bias 7:1\n/set\n")
-    first, *same, listed = done.stdout.split("\n\n")
-    assert first != same[0] == same[1] and len(same) == 2, done.stdout
+    *first, second, third, listed = done.stdout.split("\n\n")
+    assert first and first != [second] and second == third, done.stdout
     assert "cut off at a length" in done.stderr and "--temperature" in done.stderr, done.stderr
     assert "expected ID:BIAS" in done.stderr and "logit-bias=7:1\n" in listed, done
     assert "no such option" in done.stderr and "temperature=0\n" in listed and "max-new=2\n" in listed, done
