@@ -212,7 +212,7 @@ test('several turns are one conversation', async () => {
   const { choices: [choice] } = await client.chat.completions.create({
     model: 'default', temperature: 0, messages: [
       { role: 'user', content: 'My name is Anna.' },
-      { role: 'assistant', content: 'Hello Anna, nice to meet you.' },
+      { role: 'assistant', content: 'Nice to meet you, Anna!' },
       { role: 'user', content: 'What is my name?' }],
   });
   assert.match(choice.message.content, /Anna/);

@@ -58,7 +58,8 @@ It thinks step by step between `<think>` and `</think>` and then answers. It can
 * answer in JSON where the question or the system text asks for it.
 
 It cannot do anything else: no general knowledge, no other languages, no code, one call at a time. Plain
-questions with lower-case English words work best.
+questions with lower-case English words work best. A name is remembered behind its own answer (`Nice to
+meet you, Anna!`), not behind one that somebody else wrote.
 
 ## Tools
 The prompt has the tools in a numbered list, each with its description first and then its name and its
