@@ -13,8 +13,8 @@ from server import Server
 BLOCK = 64
 rolls = random.Random(7)
 PROMPTS = [[rolls.randrange(300, 1500) for _ in range(count)] for count in (200, 65)]
-RULES = [{"temperature": 0.6, "top_p": 0.95}, {"temperature": 1}, {"temperature": 1.2, "top_k": 20, "min_p": 0.02},
-         {"temperature": 0.9, "top_p": 0.5, "top_k": 5}]
+RULES = [{"temperature": 1.6, "top_p": 0.95}, {"temperature": 2}, {"temperature": 1.8, "top_k": 20, "min_p": 0.02},
+         {"temperature": 1.9, "top_p": 0.9, "top_k": 5}]
 
 
 class SomeServer(Server):
