@@ -344,10 +344,16 @@ static void rotate(float *v, const float *cosine, const float *sine, float sign)
     }
 }
 
-// Reads head h of the document that begins at token `first`.
+static int padded_length(int length) {
+    return (length + LANES - 1) / LANES * LANES;
+}
+
+// Reads head h of the document with the tokens first .. end - 1.
 static void head_load(struct head *head, const struct inputs *in, const struct heads *heads,
-                      int first, int h) {
-    int padded = head->padded;
+                      int first, int end, int h) {
+    int padded = padded_length(end - first);
+    head->length = end - first;
+    head->padded = padded;
     for (int t = 0; t < head->length; t++) {
         const float *cosine = in->cosine + t * (ROPE / 2), *sine = in->sine + t * (ROPE / 2);
         const b16 *q = in->query + ((size_t)(first + t) * heads->count + h) * KEY;
@@ -447,10 +453,6 @@ static int queries_from(const struct head *head, int i) {
     return head->length - i < QUERIES ? head->length - i : QUERIES;
 }
 
-static int padded_length(int length) {
-    return (length + LANES - 1) / LANES * LANES;
-}
-
 static void check_widths(int plain, int rope, int value) {
     if (plain != PLAIN || rope != ROPE || value != VALUE) abort();
 }
@@ -469,9 +471,7 @@ void attention_forward(const b16 *query, const b16 *kv, const float *key_rope, i
 #pragma omp for schedule(dynamic)
         for (int item = 0; item < documents * count; item++) {
             int d = item / count, h = item % count;
-            head.length = first[d + 1] - first[d];
-            head.padded = padded_length(head.length);
-            head_load(&head, &in, &heads, first[d], h);
+            head_load(&head, &in, &heads, first[d], first[d + 1], h);
             for (int i = 0; i < head.length; i += QUERIES) {
                 float sums[QUERIES * VALUE];
                 head_probabilities(&head, i, padded_length(i + QUERIES));
@@ -562,9 +562,7 @@ void attention_backward(const b16 *query, const b16 *kv, const float *key_rope, 
 #pragma omp for schedule(dynamic)
         for (int item = 0; item < documents * count; item++) {
             int d = item / count, h = item % count;
-            head.length = first[d + 1] - first[d];
-            head.padded = padded_length(head.length);
-            head_load(&head, &in, &heads, first[d], h);
+            head_load(&head, &in, &heads, first[d], first[d + 1], h);
             head_begin_backward(&head, doutput + ((size_t)first[d] * count + h) * VALUE, count);
             for (int i = 0; i < head.length; i += QUERIES)
                 head_backward(&head, &in, &heads, i,
