@@ -11,6 +11,7 @@
  */
 #include "compute/model/attention.h"
 
+#include "compute/model/attention_core.h"
 #include "compute/model/attention_generated.h"
 #include "compute/model/attention_index.h"
 #include "compute/model/attention_prompt.h"
@@ -47,10 +48,7 @@ static void attention_write_row(const struct pass *pass, uint32_t token) {
     struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     const struct shape *shape = model->shape;
-    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
-    uint32_t index = pass->batch->positions[token] + run->kv_shift;
-    void *row = kv_pages_row(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer,
-                             KV_GROUP_MLA, index % KV_BLOCK_TOKENS);
+    void *row = attention_core_own_row(pass, token, KV_GROUP_MLA);
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
     model->kernels->rmsnorm(kv, kv, compute_weights(pass)->attention.kv_a_norm, shape->kv_rank,
                             LATENT_EPSILON);

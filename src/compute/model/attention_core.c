@@ -6,6 +6,17 @@
 
 #include "base/number.h"
 
+void *attention_core_row(const struct pass *pass, const struct run *run, uint32_t index,
+                         uint32_t group) {
+    return kv_pages_row(&pass->model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer,
+                        group, index % KV_BLOCK_TOKENS);
+}
+
+void *attention_core_own_row(const struct pass *pass, uint32_t token, uint32_t group) {
+    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
+    return attention_core_row(pass, run, pass->batch->positions[token] + run->kv_shift, group);
+}
+
 struct kv_span attention_core_span(const struct pass *pass, const struct run *run, uint32_t block,
                                    uint32_t end) {
     uint32_t start = block * KV_BLOCK_TOKENS;
@@ -100,8 +111,7 @@ void attention_core_gather(const struct pass *pass, const struct run *run, const
     *chunk_out =
         (struct core_chunk){.count = (uint32_t)divide_up(count, KV_BLOCK_TOKENS), .rows = count};
     for (uint32_t i = 0; i < count; i++) {
-        const void *row = kv_pages_row(&model->kv, run->pages[chosen[i] / KV_BLOCK_TOKENS].index,
-                                       pass->layer, KV_GROUP_MLA, chosen[i] % KV_BLOCK_TOKENS);
+        const void *row = attention_core_row(pass, run, chosen[i], KV_GROUP_MLA);
         if (model->bf16_attention)
             memcpy(values + i * width, row, width * sizeof *values);
         else

@@ -12,6 +12,11 @@ struct kv_span {
     uint32_t start; /* KV index of the span's first row */
     uint32_t first, count;
 };
+/* The row of a KV group that has the KV index `index` of the run, and a batch's token's own row. */
+void *attention_core_row(const struct pass *pass, const struct run *run, uint32_t index,
+                         uint32_t group);
+void *attention_core_own_row(const struct pass *pass, uint32_t token, uint32_t group);
+
 /* Block `block` of the run; `end`: one past the last KV index that is valid. */
 struct kv_span attention_core_span(const struct pass *pass, const struct run *run, uint32_t block,
                                    uint32_t end);

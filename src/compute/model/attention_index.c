@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/model/attention_index.h"
 
+#include "compute/model/attention_core.h"
 #include "compute/model/token_loop.h"
 
 #include "base/number.h"
@@ -27,12 +28,9 @@ static void attention_index_prepare_tokens(void *context, uint32_t first, uint32
                        &s->input_shared, token);
 }
 
-static void attention_index_project(const struct pass *pass, const struct packed_matrix *weights,
-                                    float *y, size_t y_stride) {
-    struct index_input input = {pass, compute_kind(pass->model, weights)};
+static void attention_index_prepare(const struct pass *pass, enum input_kind kind) {
+    struct index_input input = {pass, kind};
     token_loop_run(pass->model, attention_index_prepare_tokens, &input, pass->batch->token_count);
-    token_loop_linear(pass->model, weights, &pass->scratch->input_shared, y, y_stride,
-                      pass->batch->token_count);
 }
 
 void attention_index_layer_norm(float *x, const float *weight, const float *bias, uint32_t count) {
@@ -70,20 +68,12 @@ static void attention_index_rotate(const struct pass *pass, uint32_t token, floa
         attention_index_hadamard(x, shape->index_dim);
 }
 
-/* The row of the token's key. */
-static void *attention_index_row(const struct pass *pass, uint32_t token) {
-    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
-    uint32_t index = pass->batch->positions[token] + run->kv_shift;
-    return kv_pages_row(&pass->model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer,
-                        KV_GROUP_INDEX, index % KV_BLOCK_TOKENS);
-}
-
 /* A layer that shares another one's choice has no keys. Its rows are zeros, so that a block's bytes
  * depend on nothing else. */
 static void attention_index_clear_rows(const struct pass *pass) {
     struct model *model = pass->model;
     for (uint32_t token = 0; token < pass->batch->token_count; token++)
-        memset(attention_index_row(pass, token), 0,
+        memset(attention_core_own_row(pass, token, KV_GROUP_INDEX), 0,
                kv_group_row_bytes(&model->kv.format.groups[KV_GROUP_INDEX]));
 }
 
@@ -97,8 +87,8 @@ static void attention_index_write_tokens(void *context, uint32_t first, uint32_t
         attention_index_layer_norm(key, attention->index_k_norm, attention->index_k_bias,
                                    model->shape->index_dim);
         attention_index_rotate(pass, token, key);
-        kv_pages_write(&model->kv, model->kernels, KV_GROUP_INDEX, attention_index_row(pass, token),
-                       key);
+        kv_pages_write(&model->kv, model->kernels, KV_GROUP_INDEX,
+                       attention_core_own_row(pass, token, KV_GROUP_INDEX), key);
     }
 }
 
@@ -109,8 +99,10 @@ void attention_index_write_rows(const struct pass *pass) {
         attention_index_clear_rows(pass);
         return;
     }
-    attention_index_project(pass, &compute_weights(pass)->attention.index_k, s->index_k,
-                            s->index_k_stride);
+    const struct packed_matrix *index_k = &compute_weights(pass)->attention.index_k;
+    attention_index_prepare(pass, compute_kind(pass->model, index_k));
+    token_loop_linear(pass->model, index_k, &s->input_shared, s->index_k, s->index_k_stride,
+                      pass->batch->token_count);
     token_loop_run(pass->model, attention_index_write_tokens, (void *)(uintptr_t)pass,
                    pass->batch->token_count);
 }
@@ -189,7 +181,10 @@ static void attention_index_begin_queries(const struct pass *pass) {
     if (compute_kind(model, &attention->index_q) != compute_kind(model, &attention->q_b))
         token_loop_run(model, attention_index_take_latents, (void *)(uintptr_t)pass, tokens);
     token_loop_linear(model, &attention->index_q, &s->input, s->index_q, s->index_q_stride, tokens);
-    attention_index_project(pass, &attention->index_weights, s->index_w, s->index_w_stride);
+    const enum input_kind kind = compute_kind(model, &attention->index_weights);
+    if (kind != compute_kind(model, &attention->index_k)) attention_index_prepare(pass, kind);
+    token_loop_linear(model, &attention->index_weights, &s->input_shared, s->index_w,
+                      s->index_w_stride, tokens);
     token_loop_run(model, attention_index_finish_queries, (void *)(uintptr_t)pass, tokens);
 }
 
@@ -219,8 +214,8 @@ static void attention_index_load(const struct index_tile *tile, uint32_t block, 
     const uint32_t width = model->shape->index_dim;
     for (uint32_t row = 0; row < rows; row++)
         kv_pages_read(&model->kv, model->kernels, KV_GROUP_INDEX,
-                      kv_pages_row(&model->kv, tile->run->pages[block].index, tile->pass->layer,
-                                   KV_GROUP_INDEX, row),
+                      attention_core_row(tile->pass, tile->run, block * KV_BLOCK_TOKENS + row,
+                                         KV_GROUP_INDEX),
                       room->index_rows + (size_t)row * width);
     model->kernels->transpose(room->index_keys, KV_BLOCK_TOKENS, room->index_rows, width, rows,
                               width);

@@ -26,7 +26,8 @@
 void attention_index_write_rows(const struct pass *pass);
 
 /* Computes the queries, from scratch.q_a, and writes scratch.chosen of the tokens with more rows
- * than index_top_k. All keys of the batch are in the pages, and scratch.normed still holds x. */
+ * than index_top_k. Comes right behind attention_index_write_rows, and reads what that left: keys
+ * in the pages, scratch.normed, and x as prepared for wk. */
 void attention_index_choose(const struct pass *pass);
 
 /* The operators, for tests against those of the published code. */
