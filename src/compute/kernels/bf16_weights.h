@@ -111,7 +111,7 @@ ALWAYS_INLINE __m512i bf16_nibble_values(enum weight_type type) {
     return _mm512_broadcast_i64x4(_mm512_cvtepi32_epi16(bits));
 }
 
-/* Pairs of the next two channels of 16 outputs, whose words have the even channel's code lowest in
+/* Pairs of the next two channels of 16 outputs. Their words have the even channel's code lowest in
  * the lower half and the odd one's in the upper half. */
 ALWAYS_INLINE __m512i bf16_next_nibbles(__m512i *words, __m512i values) {
     __m512i pairs = _mm512_permutexvar_epi16(*words, values);

@@ -214,7 +214,7 @@ static bool read_packed(const struct checkpoint *checkpoint, const struct safete
     const bool mxfp4 = form == EXPERTS_MXFP4, bytes = !strcmp(entry->type_name, "U8");
     if (form == EXPERTS_PLAIN || entry->dims != 2) return false;
     if (packed && (mxfp4 ? bytes : !strcmp(entry->type_name, "I32"))) {
-        tensor->type = (enum tensor_type)(TENSOR_INT4_32 + (form - EXPERTS_INT4_32));
+        tensor->type = layout_packed_type(&checkpoint->shape);
         return !__builtin_mul_overflow(entry->shape[1], mxfp4 ? 2 : 8, &tensor->shape[1]);
     }
     if (!mxfp4 || !(bytes || !strcmp(entry->type_name, "F8_E8M0")) ||

@@ -285,11 +285,14 @@ struct layout_stored layout_stored_as(enum tensor_type type, uint64_t rows, uint
     return stored;
 }
 
+enum tensor_type layout_packed_type(const struct shape *shape) {
+    return (enum tensor_type)(TENSOR_INT4_32 + (shape->expert_form - EXPERTS_INT4_32));
+}
+
 struct layout_stored layout_stored(const struct shape *shape, const struct layout_tensor *tensor) {
     enum tensor_type type = tensor->is_bias ? TENSOR_F32 : TENSOR_BF16;
     if (tensor->quantized && shape->fp8) type = TENSOR_E4M3;
-    if (tensor->packed)
-        type = (enum tensor_type)(TENSOR_INT4_32 + (shape->expert_form - EXPERTS_INT4_32));
+    if (tensor->packed) type = layout_packed_type(shape);
     return layout_stored_as(type, tensor->rows, tensor->columns);
 }
 

@@ -118,5 +118,8 @@ bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name);
 /* True if the name is that of a routed expert's tensor, or of its scale. */
 bool layout_is_expert(const char *name);
 
+/* The type of the experts' codes in a checkpoint with experts in four bits. */
+enum tensor_type layout_packed_type(const struct shape *shape);
+
 /* A short name, such as "embedding" or "dense MLP". */
 const char *layout_kind_name(enum layout_kind kind);

@@ -85,7 +85,7 @@ static enum status find_bytes(const struct vocabulary *vocabulary, const char *n
     return STATUS_OK;
 }
 
-/* Allocates the table for `count` merges, whose ranks are below `ranks`. */
+/* Allocates the table for `count` merges with ranks below `ranks`. */
 static enum status merges_reserve(struct arena *arena, size_t count, size_t ranks, const char *name,
                                   struct merges *out, struct error *error) {
     uint32_t slot_count = 16;
@@ -118,7 +118,7 @@ enum status merges_read(struct arena *arena, struct arena *scratch, const struct
     return status;
 }
 
-/* Adds the pairs of tokens whose bytes are together those of token `id`. */
+/* Adds the pairs of tokens that together have the bytes of token `id`. */
 static size_t derive_pairs(const struct vocabulary *vocabulary, uint32_t id,
                            struct merge_slot *pairs) {
     struct bytes token = vocabulary_bytes(vocabulary, id);

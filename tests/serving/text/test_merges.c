@@ -147,7 +147,7 @@ TEST(it_refuses_a_vocabulary_without_all_bytes) {
 
 /* ---- derived merges ---- */
 
-/* Merges the leftmost pair whose bytes together have the lowest id, until no pair is a token. */
+/* Merges the leftmost of the pairs that make the token of the lowest id, until none makes one. */
 static size_t merge_lowest(const struct vocabulary *vocabulary, struct bytes word, uint32_t *ids) {
     size_t ends[WORD_BYTES_MAX], count = word.count;
     for (size_t i = 0; i < count; i++)
