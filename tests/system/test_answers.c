@@ -306,39 +306,54 @@ static void crowd(struct unit_options *options) {
     options->prompt_patience_ns = 1;
 }
 
-/* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
+/* Seven to nine pages for 32 requests of up to five; once without cache and drafts, once with both.
+ * What is preempted depends on the answers, and those on the CPU's kernels. */
+#define FEW_PAGES 7
+#define MORE_PAGES 9
+
 TEST(answers_are_the_same_when_interrupted) {
-    for (uint32_t cached = 0; cached < 2; cached++) {
+    uint64_t preemptions[2] = {0}, again[2] = {0};
+    for (uint32_t i = 0; i < 2 * (MORE_PAGES - FEW_PAGES + 1); i++) {
         struct unit_options options = unit_defaults();
-        options.page_count = 8;
+        const bool cached = i % 2;
+        options.page_count = FEW_PAGES + i / 2;
         options.prefix_cache = cached;
         options.speculate = cached ? SPECULATE_ALWAYS : SPECULATE_NEVER;
         options.step_tokens_max = 128;
         crowd(&options);
         struct answers answers = run_all(&options, 1);
-        print_message("# cache %u: %u answers_are_the_same_when_interrupted, %u tokens again, %u "
-                      "pages evicted\n",
-                      cached, (uint32_t)answers.load.totals.preemptions,
-                      (uint32_t)answers.load.totals.recomputed_tokens,
-                      (uint32_t)answers.load.totals.evicted_pages);
-        assert_true(answers.load.totals.preemptions > 0);
-        assert_true(answers.load.totals.recomputed_tokens > 0);
+        preemptions[cached] += answers.load.totals.preemptions;
+        again[cached] += answers.load.totals.recomputed_tokens;
         assert_int_equal(answers.drafts_right > 0, cached);
+    }
+    for (uint32_t cached = 0; cached < 2; cached++) {
+        print_message("# cache %u: %u preemptions, %u tokens again\n", cached,
+                      (uint32_t)preemptions[cached], (uint32_t)again[cached]);
+        assert_true(preemptions[cached] > 0);
+        assert_true(again[cached] > 0);
     }
 }
 
 /* Every request goes on at a unit that has never seen it, each from another place: with drafts and
  * without, with few pages and with many. */
 TEST(answers_are_the_same_when_they_go_on_elsewhere) {
-    for (uint32_t round = 0; round < 3; round++) {
+    const uint32_t rounds = 2 + MORE_PAGES - FEW_PAGES + 1;
+    uint64_t preemptions = 0;
+    for (uint32_t round = 0; round < rounds; round++) {
+        const bool crowded = round > 1;
         struct unit_options options = unit_defaults();
         options.prefix_cache = round > 0;
-        options.speculate = round < 2 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
-        if (round == 2) options.page_count = 8, options.step_tokens_max = 128, crowd(&options);
+        options.speculate = crowded ? SPECULATE_NEVER : SPECULATE_ALWAYS;
+        if (crowded) {
+            options.page_count = FEW_PAGES + round - 2;
+            options.step_tokens_max = 128;
+            crowd(&options);
+        }
         struct run run = run_open(&options);
         struct answers answers = {0};
         for (uint32_t i = 0; i < REQUESTS; i++) {
             uint32_t cut = below(300 + i, round, alone.counts[i]);
+            if (crowded) cut /= 4; /* much is left to write */
             memcpy(answers.tokens[i], alone.tokens[i], cut * sizeof(uint32_t));
             memcpy(answers.logprobs[i], alone.logprobs[i], cut * sizeof alone.logprobs[i][0]);
             answers.counts[i] = cut;
@@ -351,9 +366,11 @@ TEST(answers_are_the_same_when_they_go_on_elsewhere) {
         finish(&run, &answers);
         assert_int_equal(answers.ended, REQUESTS);
         assert_same(&answers);
-        assert_int_equal(answers.load.totals.preemptions > 0, round == 2);
+        if (!crowded) assert_int_equal(answers.load.totals.preemptions, 0);
+        preemptions += answers.load.totals.preemptions;
         run_close(&run);
     }
+    assert_true(preemptions > 0);
 }
 
 static void open_model(bool mtp) {
