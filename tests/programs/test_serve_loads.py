@@ -3,16 +3,16 @@
 """test_serve_loads.py FATHOM RANKS: rows that wait in a step for the KV blocks that are being loaded before them, layer
 by layer, in units of 1 and of RANKS ranks (0: of one alone). Their answers are those of prompts that are computed, and
 of loads that come first, token for token and to the last bit of every probability; also where a load turns out to be
-damaged in the middle of the step."""
+damaged in the middle of the step. Likewise with sparse attention, in units of RANKS ranks."""
 import glob
 import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 
+import random_model
 from server import Server, fathom
 
 BLOCK, LAYERS = 64, 12
@@ -32,17 +32,6 @@ RATE = 24 << 20  # bytes a second: a load takes longer than its step
 rolls = random.Random(3)
 PROMPTS = [[rolls.randrange(300, 1500) for _ in range(count)] for count in (330, 200, 450, 129)]
 HITS = sum((len(prompt) - 1) // BLOCK * BLOCK for prompt in PROMPTS)
-
-
-def make_model(folder):
-    with open(folder + "/shape.json", "w", encoding="utf-8") as file:
-        json.dump(SHAPE, file)
-    subprocess.run([fathom, "make-checkpoint", "--shape", file.name, folder + "/model"], check=True,
-                   stderr=subprocess.DEVNULL)
-    embedded = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/tiny-r1")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(os.path.join(embedded, name), folder + "/model")
-    return folder + "/model"
 
 
 class LoadingServer(Server):
@@ -85,11 +74,13 @@ def check_whole(model, storage, ranks, wanted):
         server.stop()
 
 
-def damage(storage):
-    """Behind every block's header, here and there; not in its first layers, which a row has taken by then."""
+def damage(storage, slice_bytes, row_at):
+    """The row that lies there in the tenth layer of every block: a row in a step has taken the first layers by then."""
+    header = 4096  # of a segment, and of a block
     for path in glob.glob(storage + "/*/*.kv"):
         with open(path, "r+b") as file:
-            for at in range(700 << 10, os.path.getsize(path), 1 << 20):
+            for at in range(2 * header + 9 * slice_bytes + row_at, os.path.getsize(path),
+                            header + (LAYERS + 1) * slice_bytes):
                 file.seek(at)
                 byte = file.read(1)[0]
                 file.seek(at)
@@ -97,7 +88,6 @@ def damage(storage):
 
 
 def check_damaged(model, storage, ranks, wanted):
-    damage(storage)
     server = LoadingServer(model, storage, ranks, "--kv-load", "always", "--kv-read-rate", str(RATE * ranks))
     assert server.ask_all() == wanted, ranks
     assert server.loaded() < HITS, server.metrics()
@@ -105,17 +95,25 @@ def check_damaged(model, storage, ranks, wanted):
     server.stop()
 
 
-def main():
+def check_model(shape, slice_bytes, row_at, *counts):
+    model = random_model.make_model(fathom, shape)
     with tempfile.TemporaryDirectory() as folder:
-        model = make_model(folder)
         server = LoadingServer(model, folder + "/kv", 1, "--kv-load", "never")
         wanted = server.ask_all()
         server.stop()
-        for ranks in sorted({1, int(sys.argv[2]) or 1}):
+        for ranks in counts:
             check_whole(model, folder + "/kv", ranks, wanted)
             shutil.copytree(folder + "/kv", folder + "/damaged")
+            damage(folder + "/damaged", slice_bytes, row_at)
             check_damaged(model, folder + "/damaged", ranks, wanted)
             shutil.rmtree(folder + "/damaged")
+
+
+def main():
+    ranks = int(sys.argv[2]) or 1
+    latents = BLOCK * 2 * (512 + 64)
+    check_model(SHAPE, latents, 100, *sorted({1, ranks}))
+    check_model({**SHAPE, **random_model.INDEXER}, latents + 8192, latents + 100, ranks)  # a damaged index key
 
 
 main()

@@ -151,6 +151,11 @@ static void report_written(struct layer_walk *walk, uint32_t micro_batch) {
     stages_report(walk->model, walk->plan, ++walk->reported);
 }
 
+/* The stage that reads the KV rows of earlier tokens. An indexer reads their keys. */
+static enum stage reading_stage(const struct model *model) {
+    return shape_has_index(model->shape) ? STAGE_ATTENTION_0 : STAGE_ATTENTION_1;
+}
+
 /* Waits for the layer's KV blocks of rows that load any. Other rows' results depend neither on the
  * loaded data nor on whether it arrives. */
 static void await_loads(const struct layer_walk *walk, const struct pass *pass) {
@@ -161,8 +166,8 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
-/* The value of pass.early: 0 if rows of the micro-batch load KV blocks, since they wait before
- * ATTENTION_1. */
+/* The value of pass.early: 0 if rows of the micro-batch load KV blocks, since they may wait as late
+ * as before ATTENTION_1. */
 static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
     for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
         if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
@@ -180,7 +185,7 @@ static void stages_run_row(struct layer_walk *walk, enum stage stage, uint32_t i
                         .batch = &micro_batch->batch,
                         .early = early_of(walk, &micro_batch->batch),
                         .layer = layer};
-    if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
+    if (stage == reading_stage(model)) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) report_written(walk, index);
     if (stage == STAGE_COMBINE) probe_layer(&pass, walk->probe, micro_batch->first);

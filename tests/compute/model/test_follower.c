@@ -18,6 +18,9 @@
 
 enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40 };
 
+/* A model with MLA alone, and one whose tokens choose 20 rows by index keys. */
+static const char *const models[] = {"models/tiny-r1", "tests/golden/v32-bf16-dsa-mtp"};
+
 static char directory[4096];
 static struct model *model;
 static _Alignas(16) char plan_memory[1 << 16];
@@ -50,8 +53,10 @@ static void written(void *context, uint64_t step, uint32_t slices) {
     seen.sums[seen.slices++] = sum_slice(slices - 1);
 }
 
-static void open_model(bool mtp) {
+static void open_model(const char *name, bool mtp) {
+    const char *source = getenv("FATHOM_SOURCE");
     struct error error = {""};
+    snprintf(directory, sizeof directory, "%s/%s", source ? source : ".", name);
     struct model_options options = {.directory = directory,
                                     .activations = ACTIVATIONS_BF16,
                                     .level = kernels_detect(),
@@ -119,8 +124,9 @@ static void run(bool mtp) {
 }
 
 TEST(every_slice_is_reported_once_when_it_stands) {
-    for (int mtp = 0; mtp <= 1; mtp++) {
-        open_model(mtp);
+    for (uint32_t i = 0; i < 2 * ARRAY_COUNT(models); i++) {
+        bool mtp = i % 2;
+        open_model(models[i / 2], mtp);
         run(mtp);
         model_close(model);
     }
@@ -129,7 +135,7 @@ TEST(every_slice_is_reported_once_when_it_stands) {
 /* A plan that breaks a rule tells nothing; nor does anything when nobody follows. */
 TEST(what_does_not_run_reports_nothing) {
     struct error error = {""};
-    open_model(false);
+    open_model(models[0], false);
     float *logits = malloc((size_t)ROWS * model_shape(model)->vocab * sizeof *logits);
     make_plan(1, 1);
     seen = (struct seen){.step = 1};
@@ -202,10 +208,10 @@ static void make_two_rows(void) {
         step_plan_tokens(plan)[i] = draw(model_shape(model)->vocab);
 }
 
-TEST(slices_may_come_at_the_last_moment) {
+static void fill_late(const char *name) {
     const struct model_follower follower = {.await = fill};
     struct error error = {""};
-    open_model(false);
+    open_model(name, false);
     uint32_t vocab = model_shape(model)->vocab, layers = model_shape(model)->layers;
     float *expected = malloc(2 * vocab * sizeof *expected);
     float *found = malloc(2 * vocab * sizeof *found);
@@ -232,8 +238,11 @@ TEST(slices_may_come_at_the_last_moment) {
     model_close(model);
 }
 
+TEST(slices_may_come_at_the_last_moment) {
+    for (uint32_t i = 0; i < ARRAY_COUNT(models); i++)
+        fill_late(models[i]);
+}
+
 int main(void) {
-    const char *source = getenv("FATHOM_SOURCE");
-    snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
     return test_cases_run();
 }
