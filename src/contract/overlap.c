@@ -87,13 +87,13 @@ const char *overlap_name(enum overlap_kind kind) {
     return names[kind];
 }
 
-/* True if the next stage of the micro-batch can run. ATTENTION_1 waits for the KV rows of all
+/* True if the next stage of the micro-batch can run. The stage `reads` waits for the KV rows of all
  * earlier micro-batches, because a prompt may be split among them. Their order of progress is
  * arbitrary, because transfers end in any order. */
-static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
+static bool can_run(const struct overlap_place *places, uint32_t micro_batch, enum stage reads) {
     const struct overlap_place *place = &places[micro_batch];
     if (place->waits) return false;
-    for (uint32_t i = 0; i < micro_batch && place->stage == STAGE_ATTENTION_1; i++) {
+    for (uint32_t i = 0; i < micro_batch && place->stage == reads; i++) {
         const struct overlap_place *before = &places[i];
         bool has_written = before->layer > place->layer ||
                            (before->layer == place->layer && before->stage >= STAGE_ATTENTION_1);
@@ -110,11 +110,11 @@ static bool is_more_urgent(const struct overlap_dynamic_order *dynamic_order,
     return dynamic_order->abreast && a->layer < b->layer;
 }
 
-uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
+uint32_t overlap_next(const struct overlap *overlap, uint32_t layers, enum stage reads,
                       const struct overlap_place *places) {
     uint32_t next = overlap->micro_batch_count;
     for (uint32_t micro_batch = 0; micro_batch < overlap->micro_batch_count; micro_batch++)
-        if (places[micro_batch].layer < layers && can_run(places, micro_batch) &&
+        if (places[micro_batch].layer < layers && can_run(places, micro_batch, reads) &&
             (next == overlap->micro_batch_count ||
              is_more_urgent(overlap->dynamic_order, &places[micro_batch], &places[next])))
             next = micro_batch;

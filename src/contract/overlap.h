@@ -3,8 +3,8 @@
  * micro-batch behind the computation of others. The tokens of a step form one or more
  * micro-batches. Each micro-batch passes through the stages of each layer:
  *
- *   ATTENTION_0  norm, down and up projections, KV rows; core attention of the micro-batch's first
- *                generated tokens, as many as overlap_early returns
+ *   ATTENTION_0  norm, down and up projections, KV rows; the choice of an indexer; core attention
+ *                of the micro-batch's first generated tokens, as many as overlap_early returns
  *   ATTENTION_1  core attention of the others, output projection, gate
  *   DISPATCH     sends tokens to the ranks of their experts; the transfer lasts until MLP
  *   SHARED       the shared expert
@@ -107,10 +107,10 @@ struct overlap_place {
 };
 
 /* For a dynamic order: the index of the micro-batch that runs its next stage now, or
- * micro_batch_count if none is ready. A micro-batch at layer `layers` is complete. The attention of
- * a split prompt runs after ATTENTION_0 of earlier micro-batches, because it reads their KV
- * rows. */
-uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
+ * micro_batch_count if none is ready. A micro-batch at layer `layers` is complete. `reads`: the
+ * stage that reads KV rows of earlier tokens, ATTENTION_0 with an indexer and else ATTENTION_1. It
+ * runs after ATTENTION_0 of earlier micro-batches, because a prompt may be split among them. */
+uint32_t overlap_next(const struct overlap *overlap, uint32_t layers, enum stage reads,
                       const struct overlap_place *places /* [micro_batch_count] */);
 
 /* Moves the micro-batch past its current stage. */

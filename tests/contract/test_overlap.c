@@ -35,7 +35,7 @@ static uint64_t run_dynamic_order(const struct overlap *overlap, const struct wo
     for (uint32_t left = overlap->micro_batch_count * world->layers * STAGE_COUNT; left > 0;
          left--) {
         uint32_t micro_batch;
-        while ((micro_batch = overlap_next(overlap, world->layers, places)) ==
+        while ((micro_batch = overlap_next(overlap, world->layers, STAGE_ATTENTION_1, places)) ==
                overlap->micro_batch_count) {
             uint64_t first = UINT64_MAX;
             for (uint32_t i = 0; i < overlap->micro_batch_count; i++)
@@ -132,11 +132,32 @@ TEST(attention_waits_for_all_micro_batches_before) {
         places[i] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_1};
     places[0] = (struct overlap_place){.layer = 0, .stage = STAGE_COMBINE, .waits = true};
     places[1] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_0};
-    assert_int_equal(overlap_next(overlap, LAYERS, places), 1);
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_1, places), 1);
     overlap_advance(&places[1]); /* now none can run: lane 0 has not written its rows */
-    assert_int_equal(overlap_next(overlap, LAYERS, places), overlap->micro_batch_count);
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_1, places),
+                     overlap->micro_batch_count);
     places[0].waits = false;
-    assert_int_equal(overlap_next(overlap, LAYERS, places), 0);
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_1, places), 0);
+}
+
+/* An indexer reads the keys of all lanes before it. */
+TEST(a_choice_waits_for_all_micro_batches_before) {
+    const struct overlap *overlap = overlap_of(OVERLAP_OCTO_BATCH);
+    struct overlap_place places[OVERLAP_MICRO_BATCHES];
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
+        places[i] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_0};
+    places[0] = (struct overlap_place){.layer = 0, .stage = STAGE_COMBINE, .waits = true};
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_0, places),
+                     overlap->micro_batch_count);
+    places[0].waits = false;
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_0, places), 0);
+    overlap_advance(&places[0]);
+    overlap_advance(&places[0]); /* lane 1 can run, but not those behind it */
+    places[0].waits = places[1].waits = true;
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_0, places),
+                     overlap->micro_batch_count);
+    places[1].waits = false;
+    assert_int_equal(overlap_next(overlap, LAYERS, STAGE_ATTENTION_0, places), 1);
 }
 
 /* A prompt of DeepSeek's shares on a link that takes as long as the computation: what cannot be

@@ -283,6 +283,8 @@ def main():
     for case, mode, *options in of_cpus:
         folder = goldens + "/" + case
         check_logits(folder, mode, prompts_of(folder)[3], [[2], [4, "--redundant-experts", 4]], *options)
+    # a prompt that micro-batches share, and index keys with it
+    check_logits(folder, mode, list(range(20, 390)), [[4, "--schedule", "octo-batch", "--experiment", "link-gbps=1"]], *options)
     check_logits(folders[1], "bf16", prompts_of(mtp)[1], [[2, "--schedule", "octo-batch"]], "--mtp")
     check_several(folders[2], "fp8")
     check_early(mtp)

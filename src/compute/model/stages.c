@@ -228,8 +228,8 @@ static uint32_t next_micro_batch(const struct layer_walk *walk, struct overlap_p
             places[i].waits = !exchange_arrived(walk->model->micro_batches[i].exchange);
             if (places[i].waits) awaited[count++] = walk->model->micro_batches[i].exchange;
         }
-    while ((next = overlap_next(overlap, walk->model->shape->layers, places)) ==
-           overlap->micro_batch_count) {
+    while ((next = overlap_next(overlap, walk->model->shape->layers, reading_stage(walk->model),
+                                places)) == overlap->micro_batch_count) {
         if (walk->model->fixed_order) {
             places[stages_oldest(overlap, places, since)].waits = false;
             continue;

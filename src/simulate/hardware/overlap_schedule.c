@@ -134,7 +134,7 @@ static void schedule_dynamic_order(struct table_schedule *schedule, const struct
                 next_arrival = schedule->arrival[micro_batch];
             any_waits = true;
         }
-        uint32_t micro_batch = overlap_next(overlap, layers, places);
+        uint32_t micro_batch = overlap_next(overlap, layers, STAGE_ATTENTION_1, places);
         if (micro_batch < count) {
             run(schedule, places[micro_batch].stage, micro_batch, places[micro_batch].layer);
             overlap_advance(&places[micro_batch]);
