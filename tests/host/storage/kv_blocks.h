@@ -23,8 +23,9 @@
 #define LONG_NS 60000000000
 #define BLOCKS 64 /* in a test's sequence */
 
-/* Three layers and an MTP layer; a slice's rows do not fill its pages. */
-static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_BF16, 36, 4, 1);
+/* Three layers and an MTP layer; a slice's rows do not fill its pages, nor do its index keys. */
+static const struct kv_format format = {
+    4, 1, 2, {{KV_ELEMENT_BF16, 28, 1}, {KV_ELEMENT_E4M3, 32, 1}}};
 
 static char directory[64];
 static const struct kv_format *other; /* than `format`, of the folder in use; NULL: it is that */

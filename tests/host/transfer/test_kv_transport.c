@@ -31,12 +31,17 @@ static int choose_way(void **state) {
     return 0;
 }
 
-static void pair_prepare(struct pair *pair, enum kv_element element, uint32_t width,
-                         uint32_t pages) {
-    rank_prepare(&pair->decode, element, width, SLICES, pages);
-    rank_prepare(&pair->prefill, element, width, SLICES, pages);
+static void pair_prepare_as(struct pair *pair, const struct kv_format *format, uint32_t pages) {
+    rank_prepare_as(&pair->decode, format, pages);
+    rank_prepare_as(&pair->prefill, format, pages);
     pair->prefill.options.fetch_bytes_min = fetch_bytes_min;
     memset(pair->decode.pages.memory, 0xEE, pair->decode.pages.mapped_bytes);
+}
+
+static void pair_prepare(struct pair *pair, enum kv_element element, uint32_t width,
+                         uint32_t pages) {
+    const struct kv_format format = KV_FORMAT_MLA(element, width, SLICES, 1);
+    pair_prepare_as(pair, &format, pages);
 }
 
 static void pair_open(struct pair *pair, enum kv_element element, uint32_t width, uint32_t pages) {
@@ -84,18 +89,19 @@ static void assert_carried(struct pair *pair, const struct prompt *prompt) {
 }
 
 static void every_byte_arrives_in_every_format(void **state) {
-    static const struct {
-        enum kv_element element;
-        uint32_t width;
-    } formats[] = {
-        {KV_ELEMENT_BF16, 576},
-        {KV_ELEMENT_F32, 576},
-        {KV_ELEMENT_BF16, 80},
-        {KV_ELEMENT_F32, 3},
+    static const struct kv_format formats[] = {
+        KV_FORMAT_MLA(KV_ELEMENT_BF16, 576, SLICES, 1),
+        KV_FORMAT_MLA(KV_ELEMENT_F32, 576, SLICES, 1),
+        KV_FORMAT_MLA(KV_ELEMENT_BF16, 80, SLICES, 1),
+        KV_FORMAT_MLA(KV_ELEMENT_F32, 3, SLICES, 1),
+        {SLICES, 1, 2, {{KV_ELEMENT_BF16, 576, 1}, {KV_ELEMENT_E4M3, 128, 1}}},
+        {SLICES, 0, 2, {{KV_ELEMENT_F32, 3, 1}, {KV_ELEMENT_F32, 5, 1}}},
     };
     for (size_t i = 0; i < ARRAY_COUNT(formats); i++) {
         struct pair pair;
-        pair_open(&pair, formats[i].element, formats[i].width, 16);
+        pair_prepare_as(&pair, &formats[i], 16);
+        rank_start(&pair.decode);
+        rank_start(&pair.prefill);
         static const uint32_t rows[] = {1, 7, 63, 64};
         for (uint32_t j = 0; j < ARRAY_COUNT(rows); j++)
             assert_carried(&pair, &(struct prompt){10 + j, 4 * j, 1 + j % 4, rows[j]});

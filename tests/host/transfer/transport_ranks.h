@@ -31,17 +31,22 @@ struct rank {
 
 static const uint8_t test_model[32] = "the model of these tests";
 
-static inline void rank_prepare(struct rank *rank, enum kv_element element, uint32_t width,
-                                uint32_t slices, uint32_t page_count) {
+static inline void rank_prepare_as(struct rank *rank, const struct kv_format *format,
+                                   uint32_t page_count) {
     *rank = (struct rank){0};
-    const struct kv_format format = KV_FORMAT_MLA(element, width, slices, 1);
-    check(kv_pages_open(&rank->pages, &format, page_count * kv_format_block_bytes(&format), NULL) ==
+    check(kv_pages_open(&rank->pages, format, page_count * kv_format_block_bytes(format), NULL) ==
           STATUS_OK);
     rank->options = kv_transport_defaults();
     rank->options.pages = &rank->pages;
     rank->options.model_id = test_model;
     rank->options.numerics_id = "test-f32";
     rank->options.host = "127.0.0.1";
+}
+
+static inline void rank_prepare(struct rank *rank, enum kv_element element, uint32_t width,
+                                uint32_t slices, uint32_t page_count) {
+    const struct kv_format format = KV_FORMAT_MLA(element, width, slices, 1);
+    rank_prepare_as(rank, &format, page_count);
 }
 
 static inline void rank_start(struct rank *rank) {
@@ -80,11 +85,12 @@ static inline void fill_slice(struct rank *rank, uint32_t page, uint64_t number,
         rows[i] = byte_of(number, block, slice, i);
 }
 
-/* Rows 0..row_count-1 are the ticket's; behind them everything is `rest` as before. */
+/* Rows 0..row_count-1 are the ticket's, and all of the groups before the last; behind them
+ * everything is `rest` as before. */
 static inline bool slice_is(struct rank *rank, uint32_t page, uint64_t number, uint32_t block,
                             uint32_t slice, uint32_t row_count, uint8_t rest) {
     const uint8_t *rows = kv_pages_slice(&rank->pages, page, slice);
-    size_t bytes = row_count * rank->pages.row_bytes;
+    size_t bytes = kv_format_filled_bytes(&rank->pages.format, row_count);
     for (size_t i = 0; i < rank->pages.slice_bytes; i++)
         if (rows[i] != (i < bytes ? byte_of(number, block, slice, i) : rest)) return false;
     return true;

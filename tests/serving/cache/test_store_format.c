@@ -8,16 +8,20 @@
 
 static const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, 20, 3, 1);
 
-static char *sealed(struct block_key *key_out) {
+static char *sealed_as(const struct kv_format *of, struct block_key *key_out) {
     struct block_key key, parent;
-    char *block = aligned_alloc(STORE_PAGE_BYTES, kv_format_block_bytes(&format));
+    char *block = aligned_alloc(STORE_PAGE_BYTES, kv_format_block_bytes(of));
     assert_non_null(block);
-    memset(block, 7, kv_format_block_bytes(&format));
+    memset(block, 7, kv_format_block_bytes(of));
     memset(&key, 1, sizeof key);
     memset(&parent, 2, sizeof parent);
-    store_format_seal(block, block, &format, &key, &parent, 5);
+    store_format_seal(block, block, of, &key, &parent, 5);
     *key_out = key;
     return block;
+}
+
+static char *sealed(struct block_key *key_out) {
+    return sealed_as(&format, key_out);
 }
 
 TEST(what_was_sealed_is_sound) {
@@ -56,6 +60,25 @@ TEST(no_bit_of_a_header_may_differ) {
     char *row = block + STORE_PAGE_BYTES + kv_format_slice_bytes(&format);
     row[100] ^= 1;
     assert_false(store_format_slice_sound(block, row, &format, 1));
+    free(block);
+}
+
+/* With an indexer: each byte of each key, scales included. */
+TEST(no_byte_of_an_index_key_may_differ) {
+    static const struct kv_format sparse = {
+        3, 1, 2, {{KV_ELEMENT_F32, 20, 1}, {KV_ELEMENT_E4M3, 32, 1}}};
+    struct block_key key;
+    char *block = sealed_as(&sparse, &key);
+    size_t keys = kv_format_group_offset(&sparse, 1), end = kv_format_slice_bytes(&sparse);
+    for (uint32_t slice = 0; slice < sparse.slice_count; slice++) {
+        char *rows = block + kv_format_slice_offset(&sparse, slice);
+        for (size_t i = keys; i < end; i++) {
+            rows[i] ^= 1;
+            assert_int_equal(store_format_slice_sound(block, rows, &sparse, slice),
+                             i >= keys + 64 * 36); /* padding */
+            rows[i] ^= 1;
+        }
+    }
     free(block);
 }
 
