@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fathom commands as processes of one's own, for the tests that talk to one; sys.argv[1] is the program. They end
-with the test, however it ends."""
+with the test, however it ends. With "sparse" as the last argument they serve a model with sparse attention in place
+of the one that comes with Fathom."""
 import atexit
 import fcntl
 import glob
@@ -14,10 +15,16 @@ import tempfile
 import time
 import urllib.request
 
+import random_model
+
 PATIENCE = 300
 fathom = sys.argv[1]
 environment = dict(os.environ)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that atexit is heeded
+other_model = []
+if sys.argv[-1] == "sparse":
+    sys.argv.pop()
+    other_model = ["--model", random_model.make_sparse(fathom)]
 
 
 def wait_until(condition, *processes, found=lambda: None, pause=0.01):
@@ -35,6 +42,8 @@ class Process:
     """A fathom command whose stderr goes to a file."""
 
     def __init__(self, *arguments, wrap=(), more_environment=()):
+        if arguments[0] in ("serve", "gateway", "unit") and "--model" not in arguments:
+            arguments = (*arguments, *other_model)
         self.errors = tempfile.TemporaryFile("w+")
         flags = fcntl.fcntl(self.errors, fcntl.F_GETFL)  # Python's own mode "a+" tells the kernel nothing
         fcntl.fcntl(self.errors, fcntl.F_SETFL, flags | os.O_APPEND)  # so whoever reads it moves no writer

@@ -23,12 +23,15 @@ class CachingServer(Server):
     kv_memory = "16MiB"
 
     def ask(self, prompt, **more):
-        with self.open("/v1/completions", {"prompt": prompt, "max_tokens": 20, "temperature": 0, **more}) as answer:
+        """Text with the probability of each token, and how many of the prompt's tokens were not computed."""
+        with self.open("/v1/completions", {"prompt": prompt, "max_tokens": 20, "temperature": 0, "logprobs": 0,
+                                           **more}) as answer:
             found = json.load(answer)
         usage = found["usage"]
         hit = usage["prompt_cache_hit_tokens"]
         assert hit + usage["prompt_cache_miss_tokens"] == len(prompt), usage
-        return found["choices"][0]["text"], hit
+        choice = found["choices"][0]
+        return (choice["text"], choice["logprobs"]["token_logprobs"]), hit
 
     def loaded(self, tier):
         return self.metrics()['fathom_kv_loaded_tokens_total{tier="%s"}' % tier]
@@ -71,9 +74,10 @@ def check_interrupted():
 
     def ask_all(server):
         def ask(prompt):
-            with server.open("/v1/completions", {"prompt": prompt, "max_tokens": 300, "temperature": 0,
+            with server.open("/v1/completions", {"prompt": prompt, "max_tokens": 300, "temperature": 0, "logprobs": 0,
                                                  "ignore_eos": True, "return_receipt": True}) as answer:
-                return json.load(answer)["choices"][0]["text"], json.loads(answer.headers["X-Fathom-Receipt"])
+                choice = json.load(answer)["choices"][0]
+            return (choice["text"], choice["logprobs"]["token_logprobs"]), json.loads(answer.headers["X-Fathom-Receipt"])
 
         with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
             return list(pool.map(ask, prompts))
