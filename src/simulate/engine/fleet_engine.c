@@ -60,22 +60,52 @@ size_t fleet_engine_result_bytes(const struct step_plan *plan) {
 
 /* ---- numbers ---- */
 
-uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count) {
+uint64_t fleet_engine_checksum(const struct fleet_slice *slice, uint32_t row_count) {
     uint64_t sum = row_count;
-    for (uint32_t i = 0; i < row_count; i++)
-        sum = hash_mix(sum ^ rows[i]);
+    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+        for (uint32_t i = 0; i < row_count; i++)
+            sum = hash_mix(sum ^ slice->groups[group][i]);
     return sum;
 }
 
-/* The value of a row in a slice. */
-static uint64_t in_slice(uint64_t row, uint32_t slice) {
-    return row * (2 * slice + 3) + slice;
+void fleet_engine_copy(struct fleet_slice *to, const struct fleet_slice *slice, uint32_t from,
+                       uint32_t end) {
+    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+        memcpy(&to->groups[group][from], &slice->groups[group][from],
+               (end - from) * sizeof slice->groups[group][0]);
+}
+
+/* The value of a row in a group of a slice. */
+static uint64_t in_group(uint64_t row, uint32_t slice, uint32_t group) {
+    return row * (2 * (slice * FLEET_GROUPS + group) + 3) + slice;
+}
+
+static void write_groups(struct fleet_page *page, uint32_t slice, uint32_t position,
+                         uint64_t value) {
+    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+        page->slices[slice].groups[group][position % KV_BLOCK_TOKENS] =
+            in_group(value, slice, group);
+}
+
+static bool has_groups(const struct fleet_page *page, uint32_t slice, uint32_t position,
+                       uint64_t value) {
+    bool has = true;
+    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+        has = has && page->slices[slice].groups[group][position % KV_BLOCK_TOKENS] ==
+                         in_group(value, slice, group);
+    return has;
+}
+
+/* The factor of a number in the sum of the rows. All factors are odd and differ. */
+static uint64_t factor_of(uint64_t position, uint32_t slice, uint32_t group) {
+    return 2 * ((position * FLEET_SLICES + slice) * FLEET_GROUPS + group) + 1;
 }
 
 /* Adds the row at `position`, with all its slices, to the sum of the rows before it. */
 static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-        sum += in_slice(row, slice) * (2 * ((uint64_t)position * FLEET_SLICES + slice) + 1);
+        for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+            sum += in_group(row, slice, group) * factor_of(position, slice, group);
     return sum;
 }
 
@@ -173,7 +203,7 @@ static void fleet_engine_write_row(struct fleet_engine *engine, const struct ste
                                    const struct step_row *row, uint32_t position, uint64_t value) {
     struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-        page->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
+        write_groups(page, slice, position, value);
 }
 
 /* The sum of the rows before the first row of the step in one slice, read from the pages. */
@@ -184,8 +214,9 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
         const struct fleet_page *page = fleet_engine_page_of(engine, plan, row, first);
         uint32_t count = row->first_position - first;
         if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
-        for (uint32_t i = 0; i < count; i++)
-            sum += page->rows[slice][i] * (2 * ((uint64_t)(first + i) * FLEET_SLICES + slice) + 1);
+        for (uint32_t group = 0; group < FLEET_GROUPS; group++)
+            for (uint32_t i = 0; i < count; i++)
+                sum += page->slices[slice].groups[group][i] * factor_of(first + i, slice, group);
     }
     return sum;
 }
@@ -308,13 +339,13 @@ static void fleet_engine_clear_row(struct fleet_engine *engine, const struct ste
     bool repeats = engine->repeats && row->form == TOKEN_PROMPT && !row->loads;
     uint64_t sum = repeats ? read_rows(engine, plan, row) : 0;
     for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
-        uint32_t position = row->first_position + t, at = position % KV_BLOCK_TOKENS;
+        uint32_t position = row->first_position + t;
         struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
         uint64_t value =
             repeats && t < row->token_count ? row_behind(sum, tokens[t], row->form) : 0;
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-            if (!repeats || page->salt != salt || page->rows[slice][at] != in_slice(value, slice))
-                page->rows[slice][at] = in_slice(plan->step, slice);
+            if (!repeats || page->salt != salt || !has_groups(page, slice, position, value))
+                write_groups(page, slice, position, plan->step);
         page->salt = salt;
         sum = sum_with(sum, value, position);
     }
@@ -386,8 +417,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
             uint32_t position = row->first_position + t;
             uint64_t value = row_behind(sum, tokens[t], row->form);
-            fleet_engine_page_of(engine, plan, row, position)
-                ->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
+            write_groups(fleet_engine_page_of(engine, plan, row, position), slice, position, value);
             sum = sum_with(sum, value, position);
         }
     }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A simulated engine that computes hashes instead of a model. The KV row of a token is a number
  * that depends on its form (prompt or generated) and on every earlier row in the pages, in every
- * slice. The next token depends on all rows, the seed, the choice, the position in the answer, and
- * the token history for penalties. So if an answer continues on another unit with a token missing,
- * repeated or computed in the wrong form, the rest of the answer differs. The same happens if it
- * reads a page that another request has overwritten.
+ * slice. As in models with sparse attention, a slice has a second group of rows, the index keys,
+ * and all that depends on a row depends on its key, too. The next token depends on all rows, the
+ * seed, the choice, the position in the answer, and the token history for penalties. So if an
+ * answer continues on another unit with a token missing, repeated or computed in the wrong form,
+ * the rest of the answer differs. The same happens if it reads a page that another request has
+ * overwritten.
  *
  * The expected answer is computed without an engine (fleet_engine_answer). Chat answers follow the
  * language of fleet_token_oracle. Constrained answers choose among the allowed tokens, and a token
@@ -21,9 +23,14 @@
 #include "simulate/engine/fleet_constraints.h"
 
 enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1, FLEET_SLICES = 3 };
+enum { FLEET_GROUP_ROWS, FLEET_GROUP_KEYS, FLEET_GROUPS }; /* as in contract/kv_block.h */
 
-struct fleet_page { /* the numbers written last, by any request */
-    uint64_t rows[FLEET_SLICES][KV_BLOCK_TOKENS];
+struct fleet_slice { /* the numbers written last, by any request */
+    uint64_t groups[FLEET_GROUPS][KV_BLOCK_TOKENS];
+};
+
+struct fleet_page {
+    struct fleet_slice slices[FLEET_SLICES];
     uint64_t salt; /* of the request that wrote the first row */
 };
 
@@ -67,8 +74,12 @@ bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
 /* Ends all constrained rows and returns their loans. */
 void fleet_engine_unbind(struct fleet_engine *engine);
 
-/* The checksum of these rows of a page's slice. */
-uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count);
+/* The checksum of the first `row_count` tokens of a page's slice. */
+uint64_t fleet_engine_checksum(const struct fleet_slice *slice, uint32_t row_count);
+
+/* Copies the tokens [from, end) of a slice. */
+void fleet_engine_copy(struct fleet_slice *to, const struct fleet_slice *slice, uint32_t from,
+                       uint32_t end);
 
 /* The largest size of the plan's result, in bytes. */
 size_t fleet_engine_result_bytes(const struct step_plan *plan);

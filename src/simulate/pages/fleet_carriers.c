@@ -11,7 +11,7 @@
 
 enum { LINKS_MAX = 256, TICKETS_MAX = 24 };
 
-#define EVENTS_BYTES ((size_t)4 << 20)
+#define EVENTS_BYTES ((size_t)8 << 20)
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
@@ -48,7 +48,7 @@ struct fleet_link_event {
     uint64_t slice_count;        /* FINISH */
     enum transfer_end end;
     uint64_t checksum, salt;
-    uint64_t rows[KV_BLOCK_TOKENS];
+    struct fleet_slice content;
 };
 
 static const struct transfer_limits limits_max = {TICKETS_MAX, FLEET_PAGES_MAX, FLEET_SLICES};
@@ -371,11 +371,11 @@ static void fleet_carriers_leave(struct fleet_carriers *carriers, struct fleet_c
     bool open = transfer_ledger_is_open(&carrier->ledger, event->slot);
     struct fleet_link *link = fleet_carriers_link_of(carriers, event->link);
     const struct fleet_page *page = &carrier->engine->pages[event->page.index];
-    memcpy(event->rows, page->rows[event->slice], sizeof event->rows);
+    fleet_engine_copy(&event->content, &page->slices[event->slice], 0, event->row_count);
     transfer_ledger_release(&carrier->ledger, event->slot);
     if (!open || !link || link->broken) return;
     event->salt = page->salt;
-    event->checksum = fleet_engine_checksum(event->rows, event->row_count);
+    event->checksum = fleet_engine_checksum(&event->content, event->row_count);
     event->kind = LINK_EVENT_COMES;
     event->at = link->to;
     bool slow = fleet_dice_below(dice, SLOW_OF) == 0;
@@ -387,8 +387,10 @@ static void fleet_carriers_leave(struct fleet_carriers *carriers, struct fleet_c
         fleet_carriers_add_event(carriers, &second);
     }
     if (carriers->faults && fleet_dice_below(dice, LOST_OF) == 0) return;
-    if (carriers->faults && fleet_dice_below(dice, DAMAGED_OF) == 0)
-        event->rows[fleet_dice_below(dice, event->row_count)] ^= 1;
+    if (carriers->faults && fleet_dice_below(dice, DAMAGED_OF) == 0) {
+        uint32_t at = fleet_dice_below(dice, FLEET_GROUPS * event->row_count);
+        event->content.groups[at / event->row_count][at % event->row_count] ^= 1;
+    }
     fleet_carriers_add_event(carriers, event);
 }
 
@@ -396,7 +398,7 @@ static void write_half(struct fleet_carrier *carrier, const struct fleet_link_ev
                        uint32_t from, uint32_t end) {
     struct fleet_page *page = &carrier->engine->pages[event->write.page.index];
     page->salt = event->salt;
-    memcpy(&page->rows[event->slice][from], &event->rows[from], (end - from) * sizeof *event->rows);
+    fleet_engine_copy(&page->slices[event->slice], &event->content, from, end);
 }
 
 static void come(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
@@ -421,9 +423,10 @@ static void fleet_carriers_written(struct fleet_carriers *carriers, struct fleet
                                    const struct fleet_link_event *event) {
     enum transfer_written how = TRANSFER_BROKEN;
     if (!is_broken(carriers, event->link)) {
-        const uint64_t *rows = carrier->engine->pages[event->write.page.index].rows[event->slice];
+        const struct fleet_page *page = &carrier->engine->pages[event->write.page.index];
         write_half(carrier, event, event->row_count / 2, event->row_count);
-        bool fits = fleet_engine_checksum(rows, event->row_count) == event->checksum;
+        bool fits =
+            fleet_engine_checksum(&page->slices[event->slice], event->row_count) == event->checksum;
         how = fits ? TRANSFER_WRITTEN : TRANSFER_SPOILT;
     }
     transfer_ledger_written(&carrier->ledger, &event->write, how);

@@ -118,7 +118,7 @@ static void find(struct fleet_storage *storage, const struct fleet_job *job, int
 }
 
 static bool fleet_storage_is_whole(const struct fleet_block *block, uint32_t slice) {
-    return fleet_engine_checksum(block->page.rows[slice], KV_BLOCK_TOKENS) ==
+    return fleet_engine_checksum(&block->page.slices[slice], KV_BLOCK_TOKENS) ==
            block->checksums[slice];
 }
 
@@ -138,8 +138,8 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
         struct fleet_page *page = &engine->pages[job->pages[i].index];
         if (block && (host || !disk_fails(storage, now_ns))) {
             page->salt = block->page.salt;
-            memcpy(page->rows[job->slice], block->page.rows[job->slice],
-                   sizeof page->rows[job->slice]);
+            fleet_engine_copy(&page->slices[job->slice], &block->page.slices[job->slice], 0,
+                              KV_BLOCK_TOKENS);
             if (fleet_storage_is_whole(block, job->slice)) continue;
             block->state = BLOCK_FREE; /* for all units, and for later reads */
             storage->counts.refused++;
@@ -212,7 +212,7 @@ static void fleet_storage_copy(struct fleet_storage *storage, struct fleet_job *
                                       .page = engine->pages[job->pages[i].index]};
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
             block->checksums[slice] =
-                fleet_engine_checksum(block->page.rows[slice], KV_BLOCK_TOKENS);
+                fleet_engine_checksum(&block->page.slices[slice], KV_BLOCK_TOKENS);
         block->written_ns =
             now_ns + fleet_dice_time(&storage->dice, FLEET_MS / 10, storage->write_ns_max);
         if (block->written_ns < storage->write_ns) storage->write_ns = block->written_ns;
@@ -386,9 +386,11 @@ uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, 
 void fleet_storage_flip(struct fleet_storage *storage) {
     struct fleet_dice *dice = &storage->dice;
     struct fleet_block *block = &storage->blocks[fleet_dice_below(dice, storage->capacity)];
-    uint32_t slice = fleet_dice_below(dice, FLEET_SLICES), row = fleet_dice_below(dice, 64);
+    uint32_t slice = fleet_dice_below(dice, FLEET_SLICES);
+    uint32_t at = fleet_dice_below(dice, FLEET_GROUPS * KV_BLOCK_TOKENS);
     if (block->state != BLOCK_WRITTEN) return;
-    block->page.rows[slice][row] ^= (uint64_t)1 << fleet_dice_below(dice, 64);
+    block->page.slices[slice].groups[at / KV_BLOCK_TOKENS][at % KV_BLOCK_TOKENS] ^=
+        (uint64_t)1 << fleet_dice_below(dice, 64);
 }
 
 void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t rank) {
@@ -405,7 +407,7 @@ void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
         block->state = BLOCK_FREE;
         if (fleet_dice_below(&storage->dice, TORN_OF)) continue;
         block->state = BLOCK_WRITTEN;
-        memset(&block->page.rows[1], 0, sizeof block->page.rows[1]);
+        memset(&block->page.slices[1], 0, sizeof block->page.slices[1]);
     }
     for (uint32_t i = 0; i < storage->job_count; i++)
         if (storage->jobs[i].unit == unit) storage->jobs[i--] = storage->jobs[--storage->job_count];
