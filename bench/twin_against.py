@@ -170,7 +170,7 @@ def read(path):
 def run_twin(options, fleet, hardware, run_path):
     scenario = os.path.join(options.folder, "%s.scenario.yaml" % fleet.replace(" ", "_"))
     with open(scenario, "w", encoding="utf-8") as file:
-        file.write(scenario_of(fleet, hardware))
+        file.write(scenario_of(options, fleet, hardware))
     return json.loads(run(options, "sim", scenario, "--against", run_path, "--json"))
 
 
@@ -201,18 +201,19 @@ FIGURES = {"layers": "num_hidden_layers", "dense_layers": "first_k_dense_replace
            "shared_experts": "n_shared_experts", "dense_hidden": "intermediate_size", "vocab": "vocab_size"}
 
 
-def model_of(config):
-    kv_bytes = 2 * config["num_hidden_layers"] * (config["kv_lora_rank"] + config["qk_rope_head_dim"])
+def model_of(options, config):
+    inspected = json.loads(run(options, "inspect", "model", os.path.join(options.folder, "model"), "--json"))
+    kv_bytes = inspected["kv_bytes_per_token"]["bf16"]
     figures = {name: config[key] for name, key in FIGURES.items()}
     figures.update(name="model", kv_bytes_per_token=kv_bytes, mtp_acceptance=0)
     return ", ".join("%s: %s" % pair for pair in figures.items())
 
 
-def scenario_of(fleet, hardware):
+def scenario_of(options, fleet, hardware):
     with open(hardware, encoding="utf-8") as file:
         pages = int(re.search(r"page_count: (\d+)", file.read()).group(1))
     units = [UNIT % (role, count, ranks, 64 + 256 // ranks, pages // ranks) for role, count, ranks in UNITS[fleet]]
-    return SCENARIO % (model_of(read(CONFIG)), os.path.abspath(hardware), "\n".join(units))
+    return SCENARIO % (model_of(options, read(CONFIG)), os.path.abspath(hardware), "\n".join(units))
 
 
 def compare(name, real, twin):

@@ -290,13 +290,15 @@ static void print_step(struct json_print *print, const struct calibrate_step *st
 static void print_rows(struct model *model, const char *kernels, const struct calibrate_step *steps,
                        uint32_t count, uint32_t ranks) {
     struct json_print print = json_print_begin(true);
+    const struct kv_format *format = &model_kv_pages(model)->format;
     json_print_values(&print,
                       "\"kernels\":\"%s\",\"numerics\":\"%s\",\"weight_bytes\":%lu,"
                       "\"page_count\":%u,\"page_bytes\":%lu,\"layers\":%u,\"width\":%u,"
                       "\"vocab\":%u",
                       kernels, model_numerics_id(model), model_weight_bytes(model),
                       model_page_count(model), model_page_bytes(model), model_shape(model)->layers,
-                      model_kv_pages(model)->width, model_shape(model)->vocab);
+                      (uint32_t)(kv_format_token_bytes(format) / format->slice_count / 2),
+                      model_shape(model)->vocab);
     json_print_open(&print, "rows", '[');
     for (uint32_t i = 0; i < count; i++)
         print_step(&print, &steps[i], ranks);

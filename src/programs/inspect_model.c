@@ -190,6 +190,15 @@ static void print_template(const struct inspect_figures *figures) {
         row("chat template", "its own, also for tools");
 }
 
+/* "int4-g32", "int4-g128", "mxfp4", "fp8"; "bf16" stands for all that is not quantized. */
+static const char *experts_form(const struct shape *shape) {
+    static const char *const packed[] = {[EXPERTS_INT4_32] = "int4-g32",
+                                         [EXPERTS_INT4_128] = "int4-g128",
+                                         [EXPERTS_MXFP4] = "mxfp4"};
+    if (shape->expert_form != EXPERTS_PLAIN) return packed[shape->expert_form];
+    return shape->fp8 ? "fp8" : "bf16";
+}
+
 static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape_architecture_name(shape->architecture));
@@ -285,6 +294,7 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
     const struct shape *shape = figures->shape;
     json_print_text(print, "architecture", shape_architecture_name(shape->architecture));
     json_print_bool(print, "fp8", shape->fp8);
+    if (shape->experts) json_print_text(print, "experts_form", experts_form(shape));
     json_print_values(
         print,
         "\"layers\":%u,\"moe_layers\":%u,\"mtp_layers\":%u,\"hidden\":%u,\"vocab\":%u,"

@@ -36,6 +36,41 @@ def deepseek_v3(folder):
     refuse(1, "expected model.safetensors or", "inspect", "model", folder, "--verify")
 
 
+INDEXER = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
+GLM5 = {**V3, "architectures": ["GlmMoeDsaForCausalLM"], "hidden_size": 6144, "num_hidden_layers": 78,
+        "num_attention_heads": 64, "q_lora_rank": 2048, "qk_nope_head_dim": 192, "v_head_dim": 256, "n_group": 1,
+        "topk_group": 1, "quantization_config": None}
+
+
+def sparse_attention(folder):
+    """A token's KV bytes have its index key: E4M3 with a scale in an FP8 checkpoint, else of the latents' type."""
+    os.mkdir(folder)
+    for shape, layers, key_bytes in (({**V3, "architectures": ["DeepseekV32ForCausalLM"]}, 61, 128 + 4),
+                                     (GLM5, 78, 2 * 128)):
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump({**shape, **INDEXER}, file)
+        found = json.loads(run("inspect", "model", folder, "--json"))["kv_bytes_per_token"]
+        both, f32 = 2 * 576 + key_bytes, 4 * (576 + 128)
+        assert found == {"bf16": layers * both, "f32": layers * f32, "bf16_mtp": (layers + 1) * both,
+                         "f32_mtp": (layers + 1) * f32}, found
+
+
+def experts_form(folder):
+    os.mkdir(folder)
+
+    def packed(kind, group_size, layout):
+        weights = {"num_bits": 4, "type": kind, "symmetric": True, "strategy": "group", "group_size": group_size}
+        return {"quant_method": "compressed-tensors", "format": layout, "config_groups": {"group_0": {"weights": weights}}}
+
+    for quantization, form in ((V3["quantization_config"], "fp8"), (None, "bf16"),
+                               (packed("int", 32, "pack-quantized"), "int4-g32"),
+                               (packed("int", 128, "pack-quantized"), "int4-g128"),
+                               (packed("float", 32, "mxfp4-pack-quantized"), "mxfp4")):
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump({**V3, "quantization_config": quantization}, file)
+        assert json.loads(run("inspect", "model", folder, "--json"))["experts_form"] == form, form
+
+
 def templates(folder):
     """It names what renders a request with tools: the checkpoint's template, a built-in one, or nothing."""
     def found():
@@ -80,6 +115,8 @@ def unused(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         deepseek_v3(folder + "/v3")
+        sparse_attention(folder + "/sparse_attention")
+        experts_form(folder + "/experts_form")
         templates(folder + "/templates")
         damaged(folder + "/damaged")
         unused(folder + "/unused")
