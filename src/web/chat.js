@@ -12,7 +12,7 @@ import { messagesOf, newestLeaf, pathTo, siblingsOf, titleOf } from './tree.js';
 import { AnswerView, QuestionView, ResultsView } from './turns.js';
 
 const log = byId('log'), scroller = byId('scroll'), welcome = byId('welcome');
-const saveMs = 500, waitMs = 1000;
+const saveMs = 500, waitMs = 1000, lookMs = 1000, looksMax = 3;
 
 const tinyExamples = [
   'What is 4728 + 915?', 'How many r in strawberry?', 'what is an otter',
@@ -32,7 +32,7 @@ const fresh = () => ({ id: null, record: null, turns: new Map(), leaf: null, run
 let shown = fresh();
 const live = new Map();    // those with an answer under way, by id
 const views = new Map();   // of turns, by id
-const elsewhere = new Set(); // turns that another tab writes
+const elsewhere = new Map(); // turns that another tab writes: looks since it last said so
 
 // ---- storing ----
 
@@ -356,13 +356,19 @@ async function takeOver({ ids }) {
 
 store.addEventListener('changed', ({ detail }) => takeOver(detail));
 store.addEventListener('writing', ({ detail: { id } }) => {
-  elsewhere.add(id);
-  if (shown.turns.has(id)) show();
+  const isNew = !elsewhere.has(id);
+  elsewhere.set(id, 0);
+  if (isNew && shown.turns.has(id)) show();
 });
-store.addEventListener('left', ({ detail: { ids } }) => {
-  for (const id of ids) elsewhere.delete(id);
-  show();
-});
+// A tab that was closed, or that has crashed, no longer says what it writes.
+setInterval(() => {
+  const before = elsewhere.size;
+  for (const [id, looks] of elsewhere)
+    if (looks < looksMax) elsewhere.set(id, looks + 1);
+    else elsewhere.delete(id);
+  if (elsewhere.size < before) show();
+  if (elsewhere.size) store.post('who', {});
+}, lookMs);
 store.addEventListener('who', () => {
   for (const { run } of live.values()) store.post('writing', { id: run.turn.id });
 });
@@ -381,10 +387,6 @@ byId('new-chat').addEventListener('click', () => {
   newChat();
 });
 window.addEventListener('popstate', () => (location.hash ? open(location.hash.slice(1), false) : display(fresh())));
-window.addEventListener('pagehide', () => {
-  const ids = [...live.values()].map(({ run }) => run.turn.id);
-  if (ids.length) store.post('left', { ids });
-});
 window.addEventListener('beforeunload', (event) => {
   for (const { run } of live.values()) saveTurn(run.turn);
   if (store.trouble && store.pending.turns.size) event.preventDefault(); // it would be lost
