@@ -108,6 +108,10 @@ test('a call and the fields for its result', async () => {
 
 test('a phone, with its list and the settings', async () => {
   await open(phone);
+  const before = await tab.button('Send').boundingBox();
+  await tab.box().fill(say('one'));
+  await tab.page.locator('#tokens:not(:empty)').waitFor();
+  assert.deepEqual(await tab.button('Send').boundingBox(), before); // a finger on its way finds it
   await tab.ask(say('one'));
   await tab.finished(0);
   await check('phone');

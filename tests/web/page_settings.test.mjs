@@ -165,9 +165,15 @@ test('files become text, and what is no text is refused', async () => {
   await page.waitForFunction(() => document.getElementById('question').value.endsWith('more.c:\n```\nint x;\n```\n'));
 });
 
-test('tokens are counted while one writes', async () => {
-  await tab.box().pressSequentially('hello');
-  await page.getByText('2 tokens of 2048').waitFor();
+test('tokens are counted while one writes, and the button to send stays where it is', async () => {
+  for (const width of [320, 1000]) {
+    await page.setViewportSize({ width, height: 640 });
+    const before = await tab.button('Send').boundingBox();
+    await tab.box().pressSequentially('hello');
+    await page.getByText('2 tokens of 2048').waitFor();
+    assert.deepEqual(await tab.button('Send').boundingBox(), before);
+    await tab.box().fill('');
+  }
   await tab.box().fill('word '.repeat(3000));
   await page.locator('#tokens.bad').waitFor();
   await tab.box().fill('');

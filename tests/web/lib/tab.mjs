@@ -105,9 +105,10 @@ export class Tab {
       this.onAsked?.(this.asked.at(-1));
     });
     await this.page.addInitScript(() => { // BiDi does not show bodies
-      const { fetch, noteQuestion } = globalThis;
-      globalThis.fetch = (to, options) => {
-        if (String(to).endsWith('/chat/completions')) noteQuestion(options.body);
+      const { fetch } = globalThis;
+      globalThis.fetch = async (to, options) => {
+        while (!globalThis.noteQuestion) await new Promise((resolve) => setTimeout(resolve, 10)); // it comes later
+        if (String(to).endsWith('/chat/completions')) globalThis.noteQuestion(options.body);
         return fetch(to, options);
       };
     });
@@ -136,7 +137,13 @@ export class Tab {
   answers() { return this.page.locator('#log article.turn:not(.mine)'); }
   answer(index = 0) { return this.answers().nth(index).locator('.answer'); }
   items() { return this.page.locator('#conversations .open'); }
-  finished(index = 0) { return this.answers().nth(index).locator('.facts').waitFor(); }
+
+  async finished(index = 0) {
+    await this.answers().nth(index).locator('.facts').waitFor().catch(async (error) => {
+      const seen = await this.page.locator('body').innerText();
+      throw new Error(`no answer: ${[...this.complaints, seen].join('; ')}`, { cause: error });
+    });
+  }
 
   async ask(text) {
     await this.box().fill(text);
