@@ -13,7 +13,6 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 6
-#define DIRECT_ROWS 2
 #define PREFETCH_BYTES 1536
 
 /* The source of a tile: packed weights, which it prefetches, or floats in a near cache. */
@@ -68,7 +67,9 @@ ALWAYS_INLINE void tile(enum avx2_source source, int rows, int halves, int first
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
             load_half(source, w, k, first + 16 * h, weights + 2 * h);
-        if (source != SOURCE_DECODED)
+        if (source == SOURCE_DECODED)
+            _mm_prefetch(t->ahead + k * t->ahead_step, _MM_HINT_T0);
+        else
             _mm_prefetch(w + k * channel_bytes(source) + PREFETCH_BYTES, _MM_HINT_T0);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
@@ -263,8 +264,7 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
-        .few_rows = DIRECT_ROWS,
-        .direct_rows = DIRECT_ROWS,
+        .direct_rows = ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,
         .pack_bf16 = pack_bf16,

@@ -324,7 +324,6 @@ void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t 
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
         .pair_rows = PAIR_ROWS,
-        .few_rows = ROWS,
         .direct_rows = ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,

@@ -195,7 +195,6 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
         .pair_rows = PAIR_ROWS,
-        .few_rows = ROWS,
         .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(uint16_t),
         .pack_x = bf16_pack_x,

@@ -6,7 +6,8 @@
 #include "base/check.h"
 
 /* Rows that share one pass over the weights: their packed channels of a block (84 KiB) and their y
- * of a few panels stay in the second-level cache. */
+ * of a few panels stay in the second-level cache. Fewer rows take several blocks at once, a strip
+ * of every panel. */
 #define CHUNK_ROWS 168
 #define PACK_AHEAD 8 /* rows */
 
@@ -14,10 +15,10 @@ struct blocked_run {
     const struct matmul_leaf *leaf;
     const struct matmul *job;
     uint32_t row_first, rows;
-    uint32_t blocks; /* of 128 channels */
+    uint32_t blocks;                 /* of 128 channels */
+    uint32_t strip_first, strip_end; /* the blocks of the strip */
     size_t panel_bytes;
-    _Alignas(64) char x[CHUNK_ROWS * QUANT_GROUP * sizeof(float)]; /* a block's rows; with few
-                                                                    * rows, more blocks' */
+    _Alignas(64) char x[CHUNK_ROWS * QUANT_GROUP * sizeof(float)]; /* [blocks of the strip][rows] */
     _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
 };
 
@@ -105,7 +106,7 @@ struct tile_place {
 
 static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     const struct matmul *job = run->job;
-    uint32_t blocks = run->blocks, block = at->block, end = at->first + at->rows;
+    uint32_t block = at->block, end = at->first + at->rows;
     bool more_tiles = at->rows < run->rows && end < run->rows;
     struct matmul_tile tile; /* all set below: clearing it first costs 3 % of a tile */
     tile.type = job->weights->type;
@@ -126,8 +127,8 @@ static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     tile.ahead_step =
         more_tiles ? 12 * run->leaf->x_bytes : packed_channel_bytes(job->weights->type);
     tile.scratch = run->w;
-    tile.staged = block > 0 && block_channels(run, block) == QUANT_GROUP;
-    tile.stage_next = block + 1 < blocks && block_channels(run, block + 1) == QUANT_GROUP;
+    tile.staged = block > run->strip_first && block_channels(run, block) == QUANT_GROUP;
+    tile.stage_next = block + 1 < run->strip_end && block_channels(run, block + 1) == QUANT_GROUP;
     tile.y =
         job->y + (run->row_first + at->first) * job->y_stride + (size_t)at->panel * MATMUL_PANEL;
     tile.y_stride = job->y_stride;
@@ -138,46 +139,44 @@ static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     run->leaf->tile(&tile);
 }
 
-static void run_few_rows(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
-    uint32_t blocks = run->blocks;
-    uint32_t step = run->rows <= run->leaf->pair_rows ? 2 : 1;
-    bool all_fit = blocks * run->rows <= CHUNK_ROWS;
-    for (uint32_t block = 0; all_fit && block < blocks; block++)
-        pack_rows(run, block, block * run->rows);
-    for (uint32_t p = 0; p < panel_count; p += step) {
-        struct tile_place at = {.panel = panel_first + p, .rows = run->rows};
-        at.panels = panel_count - p < step ? panel_count - p : step;
-        for (at.block = 0; at.block < blocks; at.block++) {
-            if (all_fit)
-                at.x_row = at.block * run->rows;
-            else
-                pack_rows(run, at.block, 0);
-            at.ahead = at.block + 1 < blocks ? block_weights(run, at.panel, at.block + 1)
-                                             : block_weights(run, at.panel + at.panels, 0);
-            run_tile(run, &at);
-        }
+/* The weights that are read after a block of a panel: the panel's next block, the next panel's
+ * first one of the strip, or the next strip. */
+static const char *weights_after(const struct blocked_run *run, const struct tile_place *at,
+                                 uint32_t panel_first, uint32_t panel_end) {
+    uint32_t next = at->panel + at->panels;
+    if (at->block + 1 < run->strip_end) return block_weights(run, at->panel, at->block + 1);
+    if (next < panel_end || run->strip_end == run->blocks)
+        return block_weights(run, next, run->strip_first);
+    return block_weights(run, panel_first, run->strip_end);
+}
+
+static void run_block(struct blocked_run *run, struct tile_place *at) {
+    uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
+    uint32_t x_row = (at->block - run->strip_first) * run->rows;
+    if (at->decoded)
+        run->leaf->decode(run->w, run->job->weights->type, block_weights(run, at->panel, at->block),
+                          block_channels(run, at->block));
+    for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
+        at->first = run->rows * t / tiles;
+        at->rows = run->rows * (t + 1) / tiles - at->first;
+        at->x_row = x_row + at->first;
+        run_tile(run, at);
     }
 }
 
-static void run_many_rows(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
-    const struct packed_matrix *weights = run->job->weights;
-    uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
-    uint32_t end = panel_first + panel_count;
-    struct tile_place at = {.panels = 1};
-    at.decoded = run->rows > run->leaf->direct_rows &&
-                 (weights->type != WEIGHT_F32 || run->leaf->decodes_f32);
-    for (at.block = 0; at.block < run->blocks; at.block++) {
-        pack_rows(run, at.block, 0);
-        for (at.panel = panel_first; at.panel < end; at.panel++) {
-            if (at.decoded)
-                run->leaf->decode(run->w, weights->type, block_weights(run, at.panel, at.block),
-                                  block_channels(run, at.block));
-            at.ahead = block_weights(run, at.panel + 1, at.block);
-            for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
-                at.first = at.x_row = run->rows * t / tiles;
-                at.rows = run->rows * (t + 1) / tiles - at.first;
-                run_tile(run, &at);
-            }
+static void run_strip(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
+    const struct matmul_leaf *leaf = run->leaf;
+    const uint32_t step = run->rows <= leaf->pair_rows ? 2 : 1, end = panel_first + panel_count;
+    struct tile_place at = {.panel = panel_first};
+    at.decoded = run->rows > leaf->direct_rows &&
+                 (run->job->weights->type != WEIGHT_F32 || leaf->decodes_f32);
+    for (uint32_t block = run->strip_first; block < run->strip_end; block++)
+        pack_rows(run, block, (block - run->strip_first) * run->rows);
+    for (; at.panel < end; at.panel += at.panels) {
+        at.panels = end - at.panel < step ? end - at.panel : step;
+        for (at.block = run->strip_first; at.block < run->strip_end; at.block++) {
+            at.ahead = weights_after(run, &at, panel_first, end);
+            run_block(run, &at);
         }
     }
 }
@@ -194,9 +193,11 @@ void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
         run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
-        if (run.rows <= leaf->few_rows)
-            run_few_rows(&run, panel_first, panel_count);
-        else
-            run_many_rows(&run, panel_first, panel_count);
+        const uint32_t strip = CHUNK_ROWS / run.rows; /* blocks */
+        for (run.strip_first = 0; run.strip_first < run.blocks; run.strip_first = run.strip_end) {
+            uint32_t left = run.blocks - run.strip_first;
+            run.strip_end = run.strip_first + (left < strip ? left : strip);
+            run_strip(&run, panel_first, panel_count);
+        }
     }
 }

@@ -5,9 +5,9 @@
  *
  * A tile is one block of 128 channels, one or two panels and a few rows; it adds its block to y, or
  * the groups of its block one by one.
- * Few rows (one tile of them) read the packed weights directly, panel after panel: decode is bound
- * by memory. More rows decode a block of a panel once into the nearest cache and run all tiles over
- * it.
+ * Panels are read one after another, as much of each as the rows' channels that fit a cache need.
+ * Few rows read the packed weights directly. More rows decode a block of a panel once into the nearest
+ * cache and run all tiles over it.
  */
 #pragma once
 
@@ -47,7 +47,6 @@ struct matmul_tile {
 struct matmul_leaf {
     uint32_t tile_rows;   /* most rows of a tile */
     uint32_t pair_rows;   /* most rows of a tile of two panels */
-    uint32_t few_rows;    /* up to here (at most tile_rows) weights are read panel after panel */
     uint32_t direct_rows; /* up to here packed weights are read directly, not decoded first */
     uint32_t x_bytes;     /* of a channel as pack_x writes it: 2 or 4 */
     bool decodes_f32;     /* F32 weights need decoding, too */

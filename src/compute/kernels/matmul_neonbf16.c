@@ -146,7 +146,6 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
-        .few_rows = DIRECT_ROWS,
         .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(uint16_t),
         .pack_x = pack_x,
