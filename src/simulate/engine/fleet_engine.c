@@ -9,6 +9,7 @@
 
 #define STOP_ODDS 90 /* 1 in STOP_ODDS tokens is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
+#define KEY_FACTOR 0x9E3779B97F4A7C15u
 #define DRAFTS_RIGHT_OF 3 /* 1 in DRAFTS_RIGHT_OF drafts is rejected */
 
 #define ENDS_OF 4 /* 1 in ENDS_OF answers that may end does so */
@@ -75,37 +76,31 @@ void fleet_engine_copy(struct fleet_slice *to, const struct fleet_slice *slice, 
                (end - from) * sizeof slice->groups[group][0]);
 }
 
-/* The value of a row in a group of a slice. */
-static uint64_t in_group(uint64_t row, uint32_t slice, uint32_t group) {
-    return row * (2 * (slice * FLEET_GROUPS + group) + 3) + slice;
+/* The value of a row in a slice. */
+static uint64_t in_slice(uint64_t row, uint32_t slice) {
+    return row * (2 * slice + 3) + slice;
 }
 
-static void write_groups(struct fleet_page *page, uint32_t slice, uint32_t position,
-                         uint64_t value) {
-    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
-        page->slices[slice].groups[group][position % KV_BLOCK_TOKENS] =
-            in_group(value, slice, group);
+/* The index key of a token whose row in the slice is `number`. */
+static uint64_t index_key(uint64_t number) {
+    return number * KEY_FACTOR + 1;
 }
 
-static bool has_groups(const struct fleet_page *page, uint32_t slice, uint32_t position,
-                       uint64_t value) {
-    bool has = true;
-    for (uint32_t group = 0; group < FLEET_GROUPS; group++)
-        has = has && page->slices[slice].groups[group][position % KV_BLOCK_TOKENS] ==
-                         in_group(value, slice, group);
-    return has;
+static void put_row_and_key(struct fleet_slice *slice, uint32_t position, uint64_t number) {
+    slice->groups[FLEET_GROUP_ROWS][position % KV_BLOCK_TOKENS] = number;
+    slice->groups[FLEET_GROUP_KEYS][position % KV_BLOCK_TOKENS] = index_key(number);
 }
 
-/* The factor of a number in the sum of the rows. All factors are odd and differ. */
-static uint64_t factor_of(uint64_t position, uint32_t slice, uint32_t group) {
-    return 2 * ((position * FLEET_SLICES + slice) * FLEET_GROUPS + group) + 1;
+static bool has_row_and_key(const struct fleet_slice *slice, uint32_t position, uint64_t number) {
+    uint32_t at = position % KV_BLOCK_TOKENS;
+    return slice->groups[FLEET_GROUP_ROWS][at] == number &&
+           slice->groups[FLEET_GROUP_KEYS][at] == index_key(number);
 }
 
 /* Adds the row at `position`, with all its slices, to the sum of the rows before it. */
 static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-        for (uint32_t group = 0; group < FLEET_GROUPS; group++)
-            sum += in_group(row, slice, group) * factor_of(position, slice, group);
+        sum += in_slice(row, slice) * (2 * ((uint64_t)position * FLEET_SLICES + slice) + 1);
     return sum;
 }
 
@@ -203,7 +198,7 @@ static void fleet_engine_write_row(struct fleet_engine *engine, const struct ste
                                    const struct step_row *row, uint32_t position, uint64_t value) {
     struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-        write_groups(page, slice, position, value);
+        put_row_and_key(&page->slices[slice], position, in_slice(value, slice));
 }
 
 /* The sum of the rows before the first row of the step in one slice, read from the pages. */
@@ -214,9 +209,13 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
         const struct fleet_page *page = fleet_engine_page_of(engine, plan, row, first);
         uint32_t count = row->first_position - first;
         if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
-        for (uint32_t group = 0; group < FLEET_GROUPS; group++)
-            for (uint32_t i = 0; i < count; i++)
-                sum += page->slices[slice].groups[group][i] * factor_of(first + i, slice, group);
+        const uint64_t(*groups)[KV_BLOCK_TOKENS] = page->slices[slice].groups;
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t number = groups[FLEET_GROUP_ROWS][i];
+            uint64_t wrong = groups[FLEET_GROUP_KEYS][i] - index_key(number); /* normally 0 */
+            sum += (number + wrong * KEY_FACTOR) *
+                   (2 * ((uint64_t)(first + i) * FLEET_SLICES + slice) + 1);
+        }
     }
     return sum;
 }
@@ -344,8 +343,9 @@ static void fleet_engine_clear_row(struct fleet_engine *engine, const struct ste
         uint64_t value =
             repeats && t < row->token_count ? row_behind(sum, tokens[t], row->form) : 0;
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-            if (!repeats || page->salt != salt || !has_groups(page, slice, position, value))
-                write_groups(page, slice, position, plan->step);
+            if (!repeats || page->salt != salt ||
+                !has_row_and_key(&page->slices[slice], position, in_slice(value, slice)))
+                put_row_and_key(&page->slices[slice], position, in_slice(plan->step, slice));
         page->salt = salt;
         sum = sum_with(sum, value, position);
     }
@@ -417,7 +417,8 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
             uint32_t position = row->first_position + t;
             uint64_t value = row_behind(sum, tokens[t], row->form);
-            write_groups(fleet_engine_page_of(engine, plan, row, position), slice, position, value);
+            struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
+            put_row_and_key(&page->slices[slice], position, in_slice(value, slice));
             sum = sum_with(sum, value, position);
         }
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A simulated engine that computes hashes instead of a model. The KV row of a token is a number
  * that depends on its form (prompt or generated) and on every earlier row in the pages, in every
- * slice. As in models with sparse attention, a slice has a second group of rows, the index keys,
- * and all that depends on a row depends on its key, too. The next token depends on all rows, the
- * seed, the choice, the position in the answer, and the token history for penalties. So if an
- * answer continues on another unit with a token missing, repeated or computed in the wrong form,
- * the rest of the answer differs. The same happens if it reads a page that another request has
- * overwritten.
+ * slice. As in models with sparse attention, a slice has a second group of rows, the index keys. A
+ * key follows from its row, and a wrong key counts as a wrong row. The next token depends on all
+ * rows, the seed, the choice, the position in the answer, and the token history for penalties. So
+ * if an answer continues on another unit with a token missing, repeated or computed in the wrong
+ * form, the rest of the answer differs. The same happens if it reads a page that another request
+ * has overwritten.
  *
  * The expected answer is computed without an engine (fleet_engine_answer). Chat answers follow the
  * language of fleet_token_oracle. Constrained answers choose among the allowed tokens, and a token

@@ -35,7 +35,7 @@ TEST(every_answer_survives) {
     assert_true(sum.in_step > 60 && sum.in_step_lost > 6 && sum.in_shared_step > 20);
     assert_true(sum.chats > 200 && sum.calls > 400);
     assert_true(sum.entries > 1000 && sum.rewritten > 20 && sum.totals_match > 4);
-    assert_true(sum.gateways > 30 && sum.partitions > 10 && sum.undrains > 4 && sum.compared > 20);
+    assert_true(sum.gateways > 30 && sum.partitions > 10 && sum.undrains > 4 && sum.compared > 100);
     assert_true(sum.constrained > 200 && sum.constrained_starts > sum.constrained);
     assert_true(sum.late > 200 && sum.forced > 2000);
     assert_true(sum.refused_by[FLEET_RATE] > 40 && sum.refused_by[FLEET_UNPAID] > 10);
