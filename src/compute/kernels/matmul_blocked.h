@@ -6,8 +6,8 @@
  * A tile is one block of 128 channels, one or two panels and a few rows; it adds its block to y, or
  * the groups of its block one by one.
  * Panels are read one after another, as much of each as the rows' channels that fit a cache need.
- * Few rows read the packed weights directly. More rows decode a block of a panel once into the nearest
- * cache and run all tiles over it.
+ * Few rows read the packed weights directly. More rows decode a block of a panel once into the
+ * nearest cache and run all tiles over it.
  */
 #pragma once
 
