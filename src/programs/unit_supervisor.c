@@ -2,6 +2,7 @@
 #include "programs/unit_supervisor.h"
 
 #include "base/check.h"
+#include "base/cpus.h"
 #include "base/file.h"
 #include "compute/gpu/compute_gpu.h"
 #include "host/engine/engine.h"
@@ -12,7 +13,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,12 +87,6 @@ static void unit_supervisor_hand_on(const struct unit_supervisor *unit_superviso
     }
 }
 
-static uint64_t count_cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
-}
-
 static uint64_t threads_each(const struct unit_supervisor *unit_supervisor,
                              const struct unit_host_start *start) {
     const struct unit_supervisor_options *options = &unit_supervisor->options;
@@ -100,7 +94,7 @@ static uint64_t threads_each(const struct unit_supervisor *unit_supervisor,
     if (start->is_spread || !start->is_here)
         return start->cpus > start->ranks ? start->cpus / start->ranks : 1;
     if (options->unit_count == 1) return 0;
-    uint64_t each = count_cpus() / unit_supervisor->rank_count;
+    uint64_t each = cpus_usable() / unit_supervisor->rank_count;
     return each ? each : 1;
 }
 

@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/heartbeat.h"
 #include "base/limits.h"
 #include "compute/exchange/job_rendezvous.h"
@@ -133,12 +134,6 @@ static enum status job_failed(struct error *error, const char *what, ucs_status_
                      ucs_status_string(status));
 }
 
-static uint32_t job_cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 static enum status read_environment(struct error *error) {
     job.rank = job_reported(JOB_RENDEZVOUS_RANK, 0, LIMIT_RANKS - 1);
     job.count = job_reported(JOB_RENDEZVOUS_RANKS, 1, LIMIT_RANKS);
@@ -149,7 +144,7 @@ static enum status read_environment(struct error *error) {
     if (job.count != UINT32_MAX && job.rank < job.count && here != UINT32_MAX &&
         file != UINT32_MAX && strlen(job.host) < JOB_HOST_BYTES) {
         job.rendezvous = (int)file;
-        job.crowded = here > job_cpus();
+        job.crowded = here > cpus_usable();
         return STATUS_OK;
     }
     job.rank = 0;

@@ -7,6 +7,11 @@
  * A member enters only while the loop is open; the caller closes it when the shares are gone and
  * waits for those inside. So a member that is slow to wake never holds a loop up, and the loop's
  * fields never change under a member's eyes.
+ *
+ * On a busy machine another process takes a thread's CPU in the middle of a share, for
+ * milliseconds, while the rest of the team waits on other CPUs. So a thread that waits looks
+ * whether those inside run, which their clocks show. It trades places with one that does not: each
+ * moves to the other's CPU.
  */
 #include "compute/kernels/team.h"
 
@@ -16,9 +21,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/heartbeat.h"
 
 #if defined(__x86_64__)
@@ -33,14 +40,28 @@
 #define SPINS_A_LOOK 64 /* pauses between two looks at the clock */
 #define SHARES_AHEAD 2  /* that each member finds left when it takes one of a loop that tapers */
 
+#define PATIENCE_NS 20000 /* of a thread that waits for a share of another one */
+#define TRADE_NS 200000   /* between two trades of a thread */
+
 #define STATE_OPEN ((uint64_t)1 << 63)
 #define STATE_GENERATION_UNIT ((uint64_t)1 << 32)
 #define STATE_INSIDE 0xFFFFFFFFu
 
 struct member {
+    _Alignas(64) _Atomic int cpu; /* where it entered the loop; OUTSIDE: it is in none */
+    _Atomic pid_t id;             /* of the thread; this and the clock are set before it enters */
+    _Atomic clockid_t clock;      /* of the time that it had a CPU */
     struct team *team;
     uint32_t index;
     pthread_t thread;
+};
+
+#define OUTSIDE (-1)
+
+/* How long a thread waits before it looks at the others. */
+struct patience {
+    int64_t look_ns; /* when it looks next at who is inside */
+    int64_t step_ns;
 };
 
 struct team {
@@ -57,15 +78,20 @@ struct team {
         spins; /* false when there are more threads than CPUs: a spinning one would be in the way */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct member *members; /* [threads - 1]: members 1..threads-1 */
+    struct member *members; /* [threads]; 0: the caller */
 };
 
-static uint32_t usable_cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
-    return count > 0 ? (uint32_t)count : 1;
+static void name_thread(struct member *member) {
+    static _Thread_local pid_t id;
+    if (!id) id = gettid();
+    if (member->id == id) return;
+    clockid_t clock;
+    member->id = id;
+    member->clock = pthread_getcpuclockid(pthread_self(), &clock) ? CLOCK_MONOTONIC : clock;
+}
+
+static struct patience patience_from(int64_t now_ns) {
+    return (struct patience){now_ns + PATIENCE_NS, PATIENCE_NS};
 }
 
 /* Takes the next share: a grain, or of items of one length so many grains that each member could
@@ -85,12 +111,51 @@ static uint32_t take_share(struct team *team, uint32_t *first_out) {
     }
 }
 
-static void take_shares(struct team *team, uint32_t member) {
+static void take_shares(struct team *team, struct member *member) {
     uint32_t first, share;
+    atomic_store(&member->cpu, sched_getcpu());
     while ((share = take_share(team, &first)) != 0) {
-        team->work(team->context, first, share, member);
-        if (member == 0) heartbeat_tile();
+        team->work(team->context, first, share, member->index);
+        if (member->index == 0) heartbeat_tile();
     }
+    atomic_store(&member->cpu, OUTSIDE);
+}
+
+/* Whether a thread has a CPU now: its clock runs. */
+static bool is_running(clockid_t clock) {
+    struct timespec before, after;
+    if (clock_gettime(clock, &before) != 0) return true;
+    for (int i = 0; i < SPINS_A_LOOK; i++)
+        cpu_relax();
+    return clock_gettime(clock, &after) != 0 || after.tv_nsec != before.tv_nsec ||
+           after.tv_sec != before.tv_sec;
+}
+
+/* Moves a thread to a CPU; afterwards it may run where it could before. */
+static bool move_thread(pid_t id, int cpu) {
+    cpu_set_t before, there;
+    CPU_ZERO(&there);
+    CPU_SET(cpu, &there);
+    return sched_getaffinity(id, sizeof before, &before) == 0 &&
+           sched_setaffinity(id, sizeof there, &there) == 0 &&
+           sched_setaffinity(id, sizeof before, &before) == 0;
+}
+
+/* Looks after a member, or the caller, that is inside a loop and has lost its CPU: gives it this
+ * thread's CPU and takes its place. Looks at one that runs become rarer. */
+static void trade_places(struct team *team, const struct member *self, struct patience *patience) {
+    int64_t now_ns = clock_now_ns();
+    if (now_ns < patience->look_ns) return;
+    patience->step_ns *= 2;
+    for (uint32_t i = 0; i < team->threads; i++) {
+        const struct member *other = &team->members[i];
+        int here = sched_getcpu(), there = atomic_load(&other->cpu);
+        if (other == self || there == OUTSIDE || is_running(other->clock)) continue;
+        if (there == here || !move_thread(other->id, here) || !move_thread(0, there)) sched_yield();
+        patience->step_ns = TRADE_NS;
+        break;
+    }
+    patience->look_ns = clock_now_ns() + patience->step_ns;
 }
 
 /* True once a loop newer than `seen` is open, or the team stops. */
@@ -100,15 +165,21 @@ static bool something_new(struct team *team, uint64_t seen) {
            atomic_load(&team->stop);
 }
 
-static void wait_for_loop(struct team *team, uint64_t seen) {
+static void wait_for_loop(struct team *team, struct member *self, uint64_t seen) {
     if (team->spins) {
-        int64_t until = clock_now_ns() + SPIN_NS;
-        do {
+        int64_t until_ns = clock_now_ns() + SPIN_NS;
+        struct patience patience = patience_from(until_ns - SPIN_NS);
+        for (;;) {
             for (int i = 0; i < SPINS_A_LOOK; i++) {
                 if (something_new(team, seen)) return;
                 cpu_relax();
             }
-        } while (clock_now_ns() < until);
+            if (atomic_load(&team->members[0].cpu) != OUTSIDE) {
+                trade_places(team, self, &patience);
+                until_ns = clock_now_ns() + SPIN_NS;
+            } else if (clock_now_ns() > until_ns)
+                break;
+        }
     }
     pthread_mutex_lock(&team->mutex);
     atomic_fetch_add(&team->sleepers, 1);
@@ -122,14 +193,15 @@ static void *member_main(void *argument) {
     struct member *self = argument;
     struct team *team = self->team;
     uint64_t seen = 0;
+    name_thread(self);
     for (;;) {
-        wait_for_loop(team, seen);
+        wait_for_loop(team, self, seen);
         if (atomic_load(&team->stop)) return NULL;
         uint64_t state = atomic_load(&team->state);
         if (!(state & STATE_OPEN)) continue;
         if (!atomic_compare_exchange_strong(&team->state, &state, state + 1)) continue;
         seen = state & ~(uint64_t)STATE_INSIDE;
-        take_shares(team, self->index);
+        take_shares(team, self);
         atomic_fetch_sub(&team->state, 1);
     }
 }
@@ -144,9 +216,13 @@ static void run_loop(struct team *team, team_work *work, void *context, uint32_t
     team->tapers = tapers;
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
     if (team->threads == 1 || count <= grain) {
-        take_shares(team, 0);
+        for (uint32_t first = 0; first < count; first += grain) {
+            work(context, first, count - first < grain ? count - first : grain, 0);
+            heartbeat_tile();
+        }
         return;
     }
+    name_thread(&team->members[0]);
     uint64_t generation = atomic_load(&team->state) + STATE_GENERATION_UNIT;
     atomic_store(&team->state, generation | STATE_OPEN);
     if (atomic_load(&team->sleepers) > 0) {
@@ -154,13 +230,16 @@ static void run_loop(struct team *team, team_work *work, void *context, uint32_t
         pthread_cond_broadcast(&team->wake);
         pthread_mutex_unlock(&team->mutex);
     }
-    take_shares(team, 0);
+    take_shares(team, &team->members[0]);
     atomic_fetch_and(&team->state, ~STATE_OPEN);
+    struct patience patience = patience_from(clock_now_ns());
     for (uint32_t spin = 1; atomic_load(&team->state) & STATE_INSIDE; spin++) {
-        if (team->spins && spin % 1024)
+        if (!team->spins)
+            sched_yield();
+        else if (spin % SPINS_A_LOOK)
             cpu_relax();
         else
-            sched_yield();
+            trade_places(team, &team->members[0], &patience);
     }
 }
 
@@ -178,7 +257,7 @@ static void stop_members(struct team *team, uint32_t started) {
     atomic_store(&team->stop, true);
     pthread_cond_broadcast(&team->wake);
     pthread_mutex_unlock(&team->mutex);
-    for (uint32_t i = 0; i < started; i++)
+    for (uint32_t i = 1; i < started; i++)
         pthread_join(team->members[i].thread, NULL);
     pthread_cond_destroy(&team->wake);
     pthread_mutex_destroy(&team->mutex);
@@ -187,7 +266,7 @@ static void stop_members(struct team *team, uint32_t started) {
 }
 
 enum status team_open(uint32_t threads, struct team **team_out, struct error *error) {
-    uint32_t cpus = usable_cpus();
+    uint32_t cpus = cpus_usable();
     if (threads == 0) threads = cpus < TEAM_THREADS_MAX ? cpus : TEAM_THREADS_MAX;
     if (threads > TEAM_THREADS_MAX)
         return error_set(error, STATUS_TOO_LARGE, "%u threads are more than the limit of %d",
@@ -197,29 +276,30 @@ enum status team_open(uint32_t threads, struct team **team_out, struct error *er
     memset(team, 0, sizeof *team);
     team->threads = threads;
     team->spins = threads <= cpus;
-    team->members = calloc(threads, sizeof *team->members);
+    size_t bytes = threads * sizeof *team->members;
+    team->members = aligned_alloc(64, bytes);
+    if (team->members) memset(team->members, 0, bytes);
     pthread_mutex_init(&team->mutex, NULL);
     pthread_cond_init(&team->wake, NULL);
     uint32_t started = 0;
-    for (; team->members && started < threads - 1; started++) {
+    for (; team->members && started < threads; started++) {
         struct member *member = &team->members[started];
-        member->team = team;
-        member->index = started + 1;
-        if (pthread_create(&member->thread, NULL, member_main, member) != 0) break;
+        *member = (struct member){.cpu = OUTSIDE, .team = team, .index = started};
+        if (started && pthread_create(&member->thread, NULL, member_main, member) != 0) break;
     }
-    if (!team->members || started < threads - 1) {
+    if (!team->members || started < threads) {
         stop_members(team, started);
         return error_set(
             error, STATUS_NO_MEMORY,
             "could only start %u of %u threads: lower --threads or raise the process limit",
-            started + 1, threads);
+            started, threads);
     }
     *team_out = team;
     return STATUS_OK;
 }
 
 void team_close(struct team *team) {
-    if (team) stop_members(team, team->threads - 1);
+    if (team) stop_members(team, team->threads);
 }
 
 uint32_t team_threads(const struct team *team) {

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/heartbeat.h"
 #include "base/message_order.h"
 #include "compute/exchange/job.h"
@@ -174,10 +175,7 @@ static uint32_t routing_count(const struct model *model) {
 }
 
 static uint32_t cpus_each(uint32_t ranks) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    uint32_t each = (uint32_t)cpus / ranks;
+    uint32_t each = cpus_usable() / ranks;
     return each ? each : 1;
 }
 

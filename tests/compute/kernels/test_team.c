@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the thread team: every item of every loop runs exactly once, in shares no larger than
  * the grain, all of them before team_run returns; more threads than CPUs work, members sleep when
- * idle.
+ * idle, and where others want the CPUs threads change places and may run where they could before.
  */
 #include "test_case.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -64,6 +66,29 @@ TEST(every_item_runs_once) {
 
 TEST(more_threads_than_cpus_lose_nothing) {
     run_loops(17, 300);
+}
+
+static _Atomic bool competes;
+
+static void *compete(void *argument) {
+    while (atomic_load(&competes))
+        continue;
+    return argument;
+}
+
+TEST(a_busy_machine_changes_nothing) {
+    pthread_t others[2];
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    atomic_store(&competes, true);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&others[i], NULL, compete, NULL), 0);
+    run_loops(2, 4000);
+    atomic_store(&competes, false);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(others[i], NULL), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
 }
 
 struct shares { /* of a loop of even items */

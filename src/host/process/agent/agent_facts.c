@@ -6,6 +6,7 @@
 #include "host/process/agent/agent_facts.h"
 
 #include "base/checksum.h"
+#include "base/cpus.h"
 #include "compute/weights/weights_size.h"
 #include "host/process/configuration/model_path.h"
 #include "host/process/machine_memory.h"
@@ -19,7 +20,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,12 +139,6 @@ uint32_t agent_facts_find_port(void) {
     return found ? ntohs(any.sin_port) : 0;
 }
 
-static uint32_t agent_facts_cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 /* Containers on one machine have its boot's id, and host names and devices of their own. */
 static uint32_t agent_facts_machine(const char *host) {
     char text[40 + 64] = "";
@@ -160,7 +154,7 @@ void agent_facts_take(const struct agent_check *check, struct agent_facts *facts
     *facts_out = (struct agent_facts){.port = agent_facts_find_port(),
                                       .free_bytes = machine_memory_look("").free_bytes};
     agent_facts_name_program(facts_out);
-    facts_out->cpus = agent_facts_cpus();
+    facts_out->cpus = cpus_usable();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;
     if (look_at_network(check, facts_out)) look_at_model(check, facts_out);
     facts_out->machine = agent_facts_machine(facts_out->host);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/limits.h"
 #include "base/number.h"
 #include "host/process/agent/unit_places.h"
@@ -17,7 +18,6 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,12 +230,6 @@ static void supervisor_on_tick(evutil_socket_t file, short what, void *context) 
 
 /* ---- life ---- */
 
-static uint32_t supervisor_cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct error *error) {
     const struct supervisor *supervisor = job->supervisor;
     char name[sizeof supervisor->options.units.check.unit];
@@ -272,7 +266,7 @@ static enum status place_jobs(struct supervisor *supervisor, struct error *error
                                  &job->unit.hosts, &job->unit.host_count, error);
     }
     supervisor->timeout =
-        supervise_timeout(options->rank_timeout_ns, unit_places_most(places), supervisor_cpus());
+        supervise_timeout(options->rank_timeout_ns, unit_places_most(places), cpus_usable());
     for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
         unit_places_share(places, job->parts, job->unit.host_count);
