@@ -9,7 +9,10 @@
  *   server                       serve          llama-server: 64 requests, 256 in, 64 out, 16 at a
  *                                               time; it averages over its requests and takes
  *                                               longest, so it has rounds of its own
+ *
+ * With --busy and nice values, each part runs alone and then next to that many competing processes.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,7 @@
 #include "base/file.h"
 #include "bench/bench.h"
 #include "bench/child.h"
+#include "bench/competitors.h"
 #include "bench/harness.h"
 #include "bench/load_report.h"
 #include "command/model_run.h"
@@ -40,11 +44,14 @@
 #define SERVER_PLACES 16
 #define FORK_PORT "18137" /* of the fork's server */
 #define PATH_BYTES_MAX 4096
+#define NAME_BYTES_MAX 64
+#define LOOK_SECONDS 0.3      /* at what others use, before each part */
+#define OTHERS_SHARE_MAX 0.05 /* of the CPUs, on a calm machine */
 
 struct peers_values {
     struct model_run_values run;
     struct option_texts peers;
-    const char *gguf, *only, *lengths, *streams;
+    const char *gguf, *only, *lengths, *streams, *busy;
     uint64_t runs, requests;
     bool json;
 };
@@ -66,6 +73,10 @@ static const struct option peers_rows[] = {
     {"streams", OPTION_TEXT, "1,8,32,64,128",
      "numbers of sequences that generate together, each after " STREAM_PROMPT " prompt tokens",
      AT(streams)},
+    {"busy", OPTION_TEXT, "none",
+     "what else runs. none: no ratios where other processes use more than 5 % of the CPUs; any: "
+     "ratios there, too; or nice values of competing processes, such as 10,10",
+     AT(busy)},
     {"runs", OPTION_COUNT, "3", "rounds; the result is their median", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
     {"requests", OPTION_COUNT, "64", "requests of the server test, which the first round has",
@@ -90,6 +101,7 @@ struct peers_figure {
     bool time;       /* less is better */
     uint32_t rounds; /* rounds with the figure of all sides */
     double runs[SIDES_MAX][RUNS_MAX];
+    double alone[SIDES_MAX][RUNS_MAX]; /* the same without competitors, if there are any */
     double of_read[RUNS_MAX], of_flops[RUNS_MAX]; /* ours; 0: unknown */
 };
 
@@ -97,6 +109,7 @@ struct peers_figure {
  * 3), flash attention, and weights repacked at load time (-rtr). */
 struct peer {
     const char *name, *folder;
+    char commit[NAME_BYTES_MAX];
     bool fork;
 };
 
@@ -109,6 +122,9 @@ struct peers_bench {
     uint32_t sides; /* side 0 is ours */
     struct peers_figure figures[FIGURES_MAX];
     uint32_t figure_count, run;
+    struct competitors competitors;
+    bool alone;    /* they do not run now */
+    double others; /* the largest share of the CPUs that other processes used before a part */
     struct error *error;
 };
 
@@ -150,7 +166,7 @@ static void name_figures(struct peers_bench *bench) {
 
 static void bench_peers_note(struct peers_bench *bench, uint32_t side, struct peers_figure *figure,
                              double value) {
-    figure->runs[side][bench->run] = value;
+    (bench->alone ? figure->alone : figure->runs)[side][bench->run] = value;
     figure->rounds = bench->run + 1;
 }
 
@@ -390,14 +406,29 @@ static bool bench_peers_wanted(const struct peers_bench *bench, uint32_t part) {
     return !strcmp(only, "all") || !strcmp(only, kind);
 }
 
+static enum status run_side(struct peers_bench *bench, uint32_t part, uint32_t side) {
+    if (part < bench->lengths.count) return run_length(bench, side, part);
+    return is_streams(bench, part) ? run_streams(bench, side) : bench_peers_run_server(bench, side);
+}
+
 static enum status run_part(struct peers_bench *bench, uint32_t part, uint32_t side) {
     char length[24] = "";
     if (part < bench->lengths.count)
         snprintf(length, sizeof length, " %u", bench->lengths.values[part]);
     fprintf(stderr, "round %u of %u: %s%s, %s\n", bench->run + 1, (uint32_t)bench->values.runs,
             part_kind(bench, part), length, side ? bench->peers[side - 1].name : "Fathom");
-    if (part < bench->lengths.count) return run_length(bench, side, part);
-    return is_streams(bench, part) ? run_streams(bench, side) : bench_peers_run_server(bench, side);
+    double others = competitors_of_machine(LOOK_SECONDS);
+    if (others > bench->others) bench->others = others;
+    enum status status = STATUS_OK;
+    if (bench->competitors.count) {
+        bench->alone = true;
+        status = run_side(bench, part, side);
+        bench->alone = false;
+        if (!status) status = competitors_start(&bench->competitors, bench->error);
+    }
+    if (!status) status = run_side(bench, part, side);
+    competitors_stop(&bench->competitors);
+    return status;
 }
 
 static enum status bench_peers_run_all(struct peers_bench *bench) {
@@ -433,6 +464,37 @@ static double bench_peers_ratio(const struct peers_figure *figure, uint32_t side
     return median(figure, ratios);
 }
 
+/* Ratios of a machine that others use say little. */
+static bool bench_peers_refuses(const struct peers_bench *bench) {
+    return bench->others > OTHERS_SHARE_MAX && !strcmp(bench->values.busy, "none");
+}
+
+/* A side's speed next to competitors, relative to its fair share of its speed alone. */
+static double of_fair_share(const struct peers_bench *bench, const struct peers_figure *figure,
+                            uint32_t side) {
+    double shares[RUNS_MAX] = {0};
+    uint32_t threads = (uint32_t)strtoul(bench->threads, NULL, 10);
+    for (uint32_t run = 0; run < figure->rounds; run++) {
+        double busy = figure->runs[side][run], alone = figure->alone[side][run];
+        if (busy > 0 && alone > 0) shares[run] = figure->time ? alone / busy : busy / alone;
+    }
+    return median(figure, shares) / competitors_fair_share(&bench->competitors, threads);
+}
+
+static void print_fair_shares(const struct peers_bench *bench, struct json_print *out,
+                              const struct peers_figure *figure) {
+    if (!bench->competitors.count) return;
+    json_print_say(out, "%-20s %-9s", "  of its fair share", "");
+    json_print_open(out, "of_fair_share", '[');
+    for (uint32_t side = 0; side < bench->sides; side++) {
+        double share = of_fair_share(bench, figure, side);
+        json_print_say(out, side ? " %12.2f %8s" : " %10.2f", share, "");
+        harness_number(out, NULL, share);
+    }
+    json_print_close(out);
+    json_print_say(out, "\n");
+}
+
 /* A row for each figure; in the JSON an object with a list of peers. */
 static void print_figure(struct peers_bench *bench, struct json_print *out,
                          const struct peers_figure *figure) {
@@ -448,7 +510,11 @@ static void print_figure(struct peers_bench *bench, struct json_print *out,
     json_print_open(out, "peers", '[');
     for (uint32_t side = 1; side < bench->sides; side++) {
         double value = median(figure, figure->runs[side]), ratio = bench_peers_ratio(figure, side);
-        json_print_say(out, " %12.1f %7.2fx", value, ratio);
+        if (bench_peers_refuses(bench)) {
+            json_print_say(out, " %12.1f %8s", value, "");
+            ratio = NAN;
+        } else
+            json_print_say(out, " %12.1f %7.2fx", value, ratio);
         json_print_open(out, NULL, '{');
         json_print_text(out, "name", bench->peers[side - 1].name);
         harness_number(out, "value", value);
@@ -456,9 +522,30 @@ static void print_figure(struct peers_bench *bench, struct json_print *out,
         json_print_close(out);
     }
     json_print_close(out);
-    json_print_close(out);
     if (of_read > 0) json_print_say(out, " %13.0f%%", 100 * of_read);
     if (of_flops > 0) json_print_say(out, " %*.0f%%", of_read > 0 ? 13 : 28, 100 * of_flops);
+    json_print_say(out, "\n");
+    print_fair_shares(bench, out, figure);
+    json_print_close(out);
+}
+
+/* The machine, what else it does, and the peers' commits. */
+static void print_conditions(const struct peers_bench *bench, struct json_print *out) {
+    char cpu[NAME_BYTES_MAX] = "unknown CPU";
+    machine_limits_line("/proc/cpuinfo", "model name", cpu, sizeof cpu);
+    json_print_text(out, "cpu", cpu);
+    harness_number(out, "others", bench->others);
+    json_print_text(out, "busy", bench->values.busy);
+    json_print_say(out, "%s, %s threads; before a part others used up to %.0f %% of the CPUs", cpu,
+                   bench->threads, 100 * bench->others);
+    if (bench->competitors.count) json_print_say(out, "; competitors: nice %s", bench->values.busy);
+    json_print_open(out, "commits", '[');
+    for (uint32_t side = 1; side < bench->sides; side++) {
+        const struct peer *peer = &bench->peers[side - 1];
+        json_print_text(out, NULL, peer->commit);
+        json_print_say(out, "; %s %s", peer->name, peer->commit);
+    }
+    json_print_close(out);
     json_print_say(out, "\n");
 }
 
@@ -466,6 +553,7 @@ static void bench_peers_print(struct peers_bench *bench) {
     struct json_print out = json_print_begin(bench->values.json);
     harness_number(&out, "runs", (double)bench->values.runs);
     harness_number(&out, "threads", strtod(bench->threads, NULL));
+    print_conditions(bench, &out);
     json_print_open(&out, "figures", '[');
     json_print_say(&out, "%-20s %-9s %10s", "", "", "Fathom");
     for (uint32_t side = 1; side < bench->sides; side++)
@@ -496,6 +584,23 @@ static enum status read_vocab(struct peers_bench *bench) {
     return status;
 }
 
+/* The tools print "version: 3912 (8337e4cd3)". */
+static enum status read_commit(struct peers_bench *bench, struct peer *peer) {
+    struct child_command command = {.count = 0};
+    struct bytes text;
+    add_words(&command, "sh -c");
+    child_add(&command, "exec \"$0\" --version 2>&1");
+    child_add(&command, "%s/llama-server", peer->folder);
+    enum status status = child_run(command.argv, &text, bench->error);
+    if (status) return status;
+    const char *at = strstr(text.data, "version: ");
+    at = at ? strchr(at, '(') : NULL;
+    snprintf(peer->commit, sizeof peer->commit, "%.*s", at ? (int)strcspn(at + 1, ")\n") : 0,
+             at ? at + 1 : "");
+    free((void *)(uintptr_t)text.data);
+    return STATUS_OK;
+}
+
 /* The fork is recognised by an option that only it has, which is in its tools' binaries as text. */
 static enum status open_peer(struct peers_bench *bench, const char *folder) {
     struct peer *peer = &bench->peers[bench->sides - 1];
@@ -509,7 +614,13 @@ static enum status open_peer(struct peers_bench *bench, const char *folder) {
     peer->name = peer->fork ? "ik_llama.cpp" : "llama.cpp";
     free((void *)(uintptr_t)tool.data);
     bench->sides++;
-    return STATUS_OK;
+    return read_commit(bench, peer);
+}
+
+static enum status read_busy(struct peers_bench *bench) {
+    const char *busy = bench->values.busy;
+    if (!strcmp(busy, "none") || !strcmp(busy, "any")) return STATUS_OK;
+    return competitors_read(busy, &bench->competitors, bench->error);
 }
 
 static enum status bench_peers_prepare(struct peers_bench *bench) {
@@ -521,6 +632,7 @@ static enum status bench_peers_prepare(struct peers_bench *bench) {
                                                 &bench->lengths, bench->error);
     if (!status)
         status = model_run_sizes_read("streams", values->streams, &bench->streams, bench->error);
+    if (!status) status = read_busy(bench);
     if (!status) status = read_vocab(bench);
     for (size_t i = 0; !status && i < values->peers.count; i++)
         status = open_peer(bench, values->peers.texts[i]);
@@ -539,5 +651,10 @@ int bench_peers(void *given, const struct option_result *result) {
     enum status status = bench_peers_prepare(&bench);
     if (!status) status = bench_peers_run_all(&bench);
     if (!status) bench_peers_print(&bench);
+    if (!status && bench_peers_refuses(&bench))
+        status = error_set(&error, STATUS_UNSUPPORTED,
+                           "other processes used %.0f %% of the CPUs, so there are no ratios: "
+                           "measure again without them, or take them with --busy any",
+                           100 * bench.others);
     return command_end(status, &error);
 }
