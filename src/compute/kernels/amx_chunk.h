@@ -10,8 +10,10 @@
 #include "base/number.h"
 #include "compute/kernels/amx.h"
 #include "compute/kernels/bf16_weights.h"
+#include "compute/kernels/lanes_avx512.h"
 #include "compute/kernels/tables.h"
-#include "compute/kernels/vector_avx512.h"
+
+#include "compute/kernels/lanes.h"
 
 #ifdef KERNEL_EMULATE_BF16
 #define matmul_amx_run matmul_amx_emulated_run
@@ -101,7 +103,7 @@ ALWAYS_INLINE struct weight_values load_values(enum weight_type type, float scal
     __m128i low[2], high[2];
     for (int i = 0; i < 2; i++) {
         __m512 exact = _mm512_loadu_ps(four_bits[i]);
-        __m512i rounded = bf16_bits(_mm512_mul_ps(exact, _mm512_set1_ps(scale)));
+        __m512i rounded = (__m512i)bf16_bits(exact * scale);
         low[i] = _mm512_cvtepi32_epi8(rounded);
         high[i] = _mm512_cvtepi32_epi8(_mm512_srli_epi32(rounded, 8));
     }
