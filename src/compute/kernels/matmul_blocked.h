@@ -44,6 +44,17 @@ struct matmul_tile {
     float s[TILE_PANELS_MAX][TILE_ROWS_MAX]; /* without the scales of groups */
 };
 
+/* Where a tile of floats (matmul_body.h) has its weights from. */
+enum tile_source {
+    TILE_FP8,
+    TILE_FP8_NEXT, /* AVX-512: see there */
+    TILE_BF16,
+    TILE_F32,
+    TILE_FLOATS, /* in a near cache: what decode wrote, or F32 */
+    TILE_CODES,  /* of four bits */
+    TILE_GROUPS  /* in a near cache: what decode made of such codes */
+};
+
 struct matmul_leaf {
     uint32_t tile_rows;   /* most rows of a tile */
     uint32_t pair_rows;   /* most rows of a tile of two panels */

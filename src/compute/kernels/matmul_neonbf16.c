@@ -114,7 +114,9 @@ static void run_tile(const struct matmul_tile *t) {
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     float32x4_t factor = vdupq_n_f32(lift ? 0x1p8f : 1.0f);
     for (uint32_t i = 0; i < count; i += 4) {
-        uint32x4_t bits = vreinterpretq_u32_f32(vmulq_f32(neon_load(x, i, count, 0), factor));
+        float32x4_t some =
+            count - i >= 4 ? lanes_load(x + i) : lanes_load_some(x + i, count - i, 0);
+        uint32x4_t bits = vreinterpretq_u32_f32(vmulq_f32(some, factor));
         vst1_u16((uint16_t *)out + i, vshrn_n_u32(bits, 16));
     }
 }

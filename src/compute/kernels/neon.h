@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the files for NEON: codes as floats, and vectors without their last elements.
+ * Shared by the files for NEON: codes as floats, and the end of a tile of BFDOT.
  * Private to src/compute/kernels; empty to other machines.
  */
 #pragma once
 
 #ifdef __aarch64__
-#include <arm_neon.h>
-#include <stdint.h>
-#include <string.h>
-
+#include "compute/kernels/lanes_neon.h"
 #include "compute/kernels/matmul_blocked.h"
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* 16 FP8 codes as their values times 2^-8, which half-floats of the same bits are worth. */
 ALWAYS_INLINE void neon_load_codes(const void *codes, float32x4_t out[4]) {
@@ -23,25 +18,6 @@ ALWAYS_INLINE void neon_load_codes(const void *codes, float32x4_t out[4]) {
     out[1] = vcvt_high_f32_f16(low);
     out[2] = vcvt_f32_f16(vget_low_f16(high));
     out[3] = vcvt_high_f32_f16(high);
-}
-
-/* Elements [i, i + 4) of x, `fill` from n on. */
-ALWAYS_INLINE float32x4_t neon_load(const float *x, uint32_t i, uint32_t n, float fill) {
-    if (i + 4 <= n) return vld1q_f32(x + i);
-    float some[4] = {fill, fill, fill, fill};
-    if (i < n) memcpy(some, x + i, (n - i) * sizeof *x);
-    return vld1q_f32(some);
-}
-
-/* Stores those of elements [i, i + 4) that are below n. */
-ALWAYS_INLINE void neon_store(float *y, uint32_t i, uint32_t n, float32x4_t v) {
-    float some[4];
-    if (i + 4 <= n) {
-        vst1q_f32(y + i, v);
-    } else if (i < n) {
-        vst1q_f32(some, v);
-        memcpy(y + i, some, (n - i) * sizeof *y);
-    }
 }
 
 /* The end of a tile: its sums, each times its row's scale, into outputs [first, first + 4 *
