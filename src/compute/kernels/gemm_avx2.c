@@ -6,6 +6,7 @@
 #include "compute/kernels/lanes_avx2.h"
 
 #define ROWS 6
+#define NARROW_ROWS 12
 #define VECTORS 2
 #define WIDE_ROWS 2
 #define WIDE_VECTORS 4

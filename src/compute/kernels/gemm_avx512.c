@@ -6,6 +6,7 @@
 #include "compute/kernels/lanes_avx512.h"
 
 #define ROWS 12
+#define NARROW_ROWS 12
 #define VECTORS 2
 #define WIDE_ROWS 3
 #define WIDE_VECTORS 8

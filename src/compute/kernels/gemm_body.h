@@ -5,6 +5,7 @@
  * first; to others this is empty:
  *
  *   ROWS, VECTORS             of a tile
+ *   NARROW_ROWS               of a tile of one vector
  *   WIDE_ROWS, WIDE_VECTORS   of a tile of few rows, where more chains must be in flight
  *   ROWS_OF_POINTER           rows of A that one pointer reaches
  */
@@ -33,7 +34,7 @@ ALWAYS_INLINE lanes load_columns(const float *from, int v, int vectors, bool who
 
 /* rows x LANES * vectors of C. */
 ALWAYS_INLINE void tile(int rows, int vectors, bool whole, const struct gemm_piece *t) {
-    lanes sum[ROWS][WIDE_VECTORS];
+    lanes sum[NARROW_ROWS][WIDE_VECTORS];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
@@ -41,10 +42,10 @@ ALWAYS_INLINE void tile(int rows, int vectors, bool whole, const struct gemm_pie
             sum[r][v] = t->accumulate
                             ? load_columns(t->c + (size_t)r * t->c_stride, v, vectors, whole, t)
                             : lanes_all(0);
-    const char *a[ROWS / ROWS_OF_POINTER];
+    const char *a[NARROW_ROWS / ROWS_OF_POINTER];
     size_t row_bytes = t->a_stride * sizeof(float);
 #pragma GCC unroll 16
-    for (int g = 0; g < ROWS / ROWS_OF_POINTER; g++) {
+    for (int g = 0; g < NARROW_ROWS / ROWS_OF_POINTER; g++) {
         a[g] = (const char *)(t->a + (size_t)(g * ROWS_OF_POINTER) * t->a_stride);
         __asm__("" : "+r"(a[g])); /* not to be derived from each other again, row by row */
     }
@@ -78,12 +79,12 @@ ALWAYS_INLINE void tile(int rows, int vectors, bool whole, const struct gemm_pie
 
 /* Calls tile with its shape as constants: only then its arrays are registers. */
 ALWAYS_INLINE void tile_of_rows(int rows, uint32_t vectors, const struct gemm_piece *t) {
-    if (rows > ROWS) __builtin_unreachable();
+    if (rows > NARROW_ROWS) __builtin_unreachable();
     if (rows <= WIDE_ROWS && vectors == WIDE_VECTORS)
         tile(rows, WIDE_VECTORS, true, t);
-    else if (vectors == VECTORS && t->in_last == LANES)
+    else if (rows <= ROWS && vectors == VECTORS && t->in_last == LANES)
         tile(rows, VECTORS, true, t);
-    else if (vectors == VECTORS)
+    else if (rows <= ROWS && vectors == VECTORS)
         tile(rows, VECTORS, false, t);
     else if (t->in_last == LANES)
         tile(rows, 1, true, t);
@@ -119,9 +120,9 @@ static uint32_t vectors_for(uint32_t rows, uint32_t left) {
 }
 
 static void run_stretch(const struct gemm *job, uint32_t k_first, uint32_t k_count) {
-    uint32_t tiles = (uint32_t)divide_up(job->m, ROWS);
     for (uint32_t n = 0, vectors; n < job->n; n += vectors * LANES) {
         vectors = vectors_for(job->m, job->n - n);
+        uint32_t tiles = (uint32_t)divide_up(job->m, vectors == 1 ? NARROW_ROWS : ROWS);
         uint32_t left = job->n - n - (vectors - 1) * LANES; /* from the last vector on */
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t first = (uint32_t)((uint64_t)job->m * i / tiles);

@@ -6,6 +6,7 @@
 #include "compute/kernels/lanes_neon.h"
 
 #define ROWS 6
+#define NARROW_ROWS 6
 #define VECTORS 4
 #define WIDE_ROWS 2
 #define WIDE_VECTORS 8
