@@ -153,13 +153,14 @@ struct matmul {
 };
 
 /* C[m][n] = A[m][k] B[k][n]: an fma chain over ascending k that starts from 0 or, with
- * `accumulate`, from C. Row-major, strides in floats, any m, n and k. For attention's scores (B:
- * transposed keys) and its values (B: values as they lie in the cache). */
+ * `accumulate`, from C. Row-major, strides in values, any m, n and k. For attention's scores (A or
+ * B: keys) and its values (B: values as they lie in the cache). */
 struct gemm {
     const float *a;
     size_t a_stride;
     const float *b;
     size_t b_stride;
+    const uint16_t *a_bf16, *b_bf16; /* one of them instead of a or b, BF16 values; else NULL */
     float *c;
     size_t c_stride;
     uint32_t m, n, k;

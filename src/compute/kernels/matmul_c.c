@@ -111,15 +111,18 @@ void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel
     }
 }
 
+static float gemm_value(const float *floats, const uint16_t *bf16, size_t at) {
+    return bf16 ? float_from_bf16(bf16[at]) : floats[at];
+}
+
 void matmul_c_gemm_c_run(const struct gemm *job) {
     for (uint32_t row = 0; row < job->m; row++) {
-        const float *a = job->a + row * job->a_stride;
         float *c = job->c + row * job->c_stride;
         if (!job->accumulate) memset(c, 0, job->n * sizeof(float));
         for (uint32_t k = 0; k < job->k; k++) {
-            const float *b = job->b + k * job->b_stride;
+            float a = gemm_value(job->a, job->a_bf16, row * job->a_stride + k);
             for (uint32_t i = 0; i < job->n; i++)
-                c[i] = fmaf(a[k], b[i], c[i]);
+                c[i] = fmaf(a, gemm_value(job->b, job->b_bf16, k * job->b_stride + i), c[i]);
         }
     }
 }

@@ -67,6 +67,10 @@ static void take_chunk(const struct core_walk *walk, struct core_chunk *chunk) {
         chunk->rows += span->count;
         more = !span->first;
     }
+    chunk->floats =
+        model->kv.element == KV_ELEMENT_F32
+            ? (const float *)chunk->spans[0].slice + (size_t)chunk->spans[0].first * model->kv.width
+            : NULL;
     uint32_t ahead = blocks - block < most ? blocks - block : most;
     if (!model->bf16_attention) ahead = 0; /* rows are read as floats, page by page */
     chunk->ahead_rows = ahead * KV_BLOCK_TOKENS;
@@ -86,7 +90,7 @@ bool attention_core_next_chunk(struct core_walk *walk) {
     return true;
 }
 
-bool attention_core_next(struct core_walk *walk, float *rows) {
+bool attention_core_next(struct core_walk *walk) {
     const struct core_chunk *chunk = &walk->chunk;
     for (;;) {
         while (walk->next_token < walk->last) {
@@ -97,8 +101,6 @@ bool attention_core_next(struct core_walk *walk, float *rows) {
             return true;
         }
         if (!attention_core_next_chunk(walk)) return false;
-        if (!walk->pass->model->bf16_attention)
-            attention_core_load(walk->pass->model, &chunk->spans[0], rows);
         walk->next_token = walk->first;
     }
 }
@@ -117,6 +119,7 @@ void attention_core_gather(const struct pass *pass, const struct run *run, const
         else
             kv_pages_read(&model->kv, model->kernels, KV_GROUP_MLA, row, rows + i * width);
     }
+    if (!model->bf16_attention) chunk_out->floats = rows;
     for (uint32_t i = 0; i < chunk_out->count; i++)
         chunk_out->pieces[i] = values + i * KV_BLOCK_TOKENS * width;
 }

@@ -29,6 +29,7 @@ struct core_chunk {
     bool is_first;        /* no chunk with rows came before it */
     /* BF16: the start of each span's rows. Room for at least as many pages of the next chunk. */
     const uint16_t *pieces[CORE_BLOCKS_MAX];
+    const float *floats; /* the rows of the only span, if they are floats; else NULL */
     const uint16_t *ahead[CORE_BLOCKS_MAX];
     uint32_t ahead_rows; /* rows of the next chunk; 0: there is none */
 };
@@ -54,9 +55,8 @@ struct core_walk attention_core_begin(const struct pass *pass, const struct run 
 /* Goes to the next chunk with rows. Returns false if there is none. */
 bool attention_core_next_chunk(struct core_walk *walk);
 /* Goes to the next token that attends to the chunk, or else to the next chunk and its first such
- * token. Without products of BF16 values it loads each chunk's rows as floats. Returns false at the
- * end. */
-bool attention_core_next(struct core_walk *walk, float *rows /* [KV_BLOCK_TOKENS][kv_width] */);
+ * token. Returns false at the end. */
+bool attention_core_next(struct core_walk *walk);
 
 /* A chunk of `count` rows of a run, at most KV_BLOCK_TOKENS * attention_core_blocks, that lie
  * anywhere: `chosen` has their KV indices. Copies them to `values` if attention multiplies BF16

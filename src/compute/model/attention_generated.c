@@ -153,7 +153,8 @@ static void score_chunk(const struct model *model, const struct core_chunk *chun
         model->kernels->gemm_bf16(&score);
     } else {
         struct gemm score = {
-            .a = room->rows,
+            .a = chunk->floats,
+            .a_bf16 = chunk->floats ? NULL : chunk->pieces[0],
             .a_stride = width,
             .b = queries,
             .b_stride = stride,
@@ -198,7 +199,8 @@ static void gather_chunk(const struct tile *tile, const struct core_chunk *chunk
     struct gemm gather = {
         .a = room->scores,
         .a_stride = room->scores_stride,
-        .b = room->rows,
+        .b = chunk->floats,
+        .b_bf16 = chunk->floats ? NULL : chunk->pieces[0],
         .b_stride = model->kv.width,
         .c = u,
         .c_stride = u_stride,
@@ -314,7 +316,7 @@ static void attention_generated_attend_run(const struct tile *tile, const struct
     for (uint32_t token = max_u32(first, dense); token < last; token++)
         attend_chosen(tile, run, token, first_head, heads, room);
     struct core_walk walk = attention_core_begin(tile->pass, run, first, max_u32(first, dense));
-    while (attention_core_next(&walk, room->rows)) {
+    while (attention_core_next(&walk)) {
         if (walk.token != turned) turn_queries(tile, walk.token, first_head, heads, room);
         turned = walk.token;
         attend_token(tile, walk.token, first_head, heads, &walk.chunk, walk.seen, room);

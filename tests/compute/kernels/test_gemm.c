@@ -102,6 +102,42 @@ TEST(levels_agree_to_the_bit) {
         }
 }
 
+/* The same product with A or B as BF16 values. */
+TEST(bf16_values_are_their_floats) {
+    static const uint32_t ms[] = {1, 3, 8, 13, 64}, ns[] = {1, 8, 13, 16, 40, 129};
+    static const uint32_t ks[] = {1, 2, 63, 192, 193, 577};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels), turn = 0;
+    uint64_t state = 13;
+    for (size_t m = 0; m < ARRAY_COUNT(ms); m++)
+        for (size_t n = 0; n < ARRAY_COUNT(ns); n++, turn++) {
+            struct problem p = problem_make(&state, ms[m], ns[n], ks[turn % ARRAY_COUNT(ks)],
+                                            turn % 2, NUMBERS_MIXED);
+            const bool of_b = turn / 2 % 2;
+            float *floats = of_b ? p.b : p.a;
+            size_t values = (of_b ? p.b_bytes : p.a_bytes) / sizeof(float);
+            uint16_t *bf16 = levels_buffer(values * sizeof *bf16);
+            for (size_t i = 0; i < values; i++) {
+                bf16[i] = bf16_from_float(floats[i]);
+                floats[i] = float_from_bf16(bf16[i]);
+            }
+            float *expected = multiply(&levels[0], &p);
+            struct problem halves = p;
+            halves.job.a = of_b ? p.a : NULL;
+            halves.job.b = of_b ? NULL : p.b;
+            halves.job.a_bf16 = of_b ? NULL : bf16;
+            halves.job.b_bf16 = of_b ? bf16 : NULL;
+            for (uint32_t l = 0; l < count; l++) {
+                float *found = multiply(&levels[l], &halves);
+                levels_check_same(levels[l].name, expected, found, p.c_bytes / sizeof(float));
+                levels_free(found, p.c_bytes);
+            }
+            levels_free(expected, p.c_bytes);
+            levels_free(bf16, values * sizeof *bf16);
+            problem_free(&p);
+        }
+}
+
 /* A row alone, and a product in two steps over k, give the same bits as all at once. */
 TEST(rows_and_stretches_do_not_matter) {
     struct kernels levels[LEVELS_MAX];

@@ -80,7 +80,6 @@ TEST(a_walk_gives_each_token_the_rows_up_to_its_own) {
     struct error error;
     enum { WIDTH = 8 };
     const struct kv_format format = KV_FORMAT_MLA(KV_ELEMENT_F32, WIDTH, 2, 0);
-    static float rows[KV_BLOCK_TOKENS * WIDTH];
     assert_int_equal(kv_pages_open(&model.kv, &format, 1 << 20, &error), STATUS_OK);
     const struct pass pass = {.model = &model, .layer = 1};
     const struct run run = {.first = 10, .token_count = 5, .first_position = 62, .pages = pages};
@@ -90,12 +89,13 @@ TEST(a_walk_gives_each_token_the_rows_up_to_its_own) {
                  {14, 0, 64}, {12, 64, 1}, {13, 64, 2}, {14, 64, 3}};
     struct core_walk walk = attention_core_begin(&pass, &run, 10, 15);
     for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
-        assert_true(attention_core_next(&walk, rows));
+        assert_true(attention_core_next(&walk));
         assert_int_equal(walk.token, steps[i].token);
         assert_int_equal(walk.chunk.spans[0].start, steps[i].start);
         assert_int_equal(walk.seen, steps[i].seen);
         assert_int_equal(walk.chunk.is_first, steps[i].start == 0);
+        assert_ptr_equal(walk.chunk.floats, walk.chunk.spans[0].slice);
     }
-    assert_false(attention_core_next(&walk, rows));
+    assert_false(attention_core_next(&walk));
     kv_pages_close(&model.kv);
 }
