@@ -111,13 +111,18 @@ static uint32_t take_share(struct team *team, uint32_t *first_out) {
     }
 }
 
-static void take_shares(struct team *team, struct member *member) {
+static void take_shares(struct team *team, uint32_t member) {
     uint32_t first, share;
-    atomic_store(&member->cpu, sched_getcpu());
     while ((share = take_share(team, &first)) != 0) {
-        team->work(team->context, first, share, member->index);
-        if (member->index == 0) heartbeat_tile();
+        team->work(team->context, first, share, member);
+        if (member == 0) heartbeat_tile();
     }
+}
+
+/* The same where others may wait for this thread. */
+static void take_shares_watched(struct team *team, struct member *member) {
+    atomic_store(&member->cpu, sched_getcpu());
+    take_shares(team, member->index);
     atomic_store(&member->cpu, OUTSIDE);
 }
 
@@ -201,7 +206,7 @@ static void *member_main(void *argument) {
         if (!(state & STATE_OPEN)) continue;
         if (!atomic_compare_exchange_strong(&team->state, &state, state + 1)) continue;
         seen = state & ~(uint64_t)STATE_INSIDE;
-        take_shares(team, self);
+        take_shares_watched(team, self);
         atomic_fetch_sub(&team->state, 1);
     }
 }
@@ -216,10 +221,7 @@ static void run_loop(struct team *team, team_work *work, void *context, uint32_t
     team->tapers = tapers;
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
     if (team->threads == 1 || count <= grain) {
-        for (uint32_t first = 0; first < count; first += grain) {
-            work(context, first, count - first < grain ? count - first : grain, 0);
-            heartbeat_tile();
-        }
+        take_shares(team, 0);
         return;
     }
     name_thread(&team->members[0]);
@@ -230,7 +232,7 @@ static void run_loop(struct team *team, team_work *work, void *context, uint32_t
         pthread_cond_broadcast(&team->wake);
         pthread_mutex_unlock(&team->mutex);
     }
-    take_shares(team, &team->members[0]);
+    take_shares_watched(team, &team->members[0]);
     atomic_fetch_and(&team->state, ~STATE_OPEN);
     struct patience patience = patience_from(clock_now_ns());
     for (uint32_t spin = 1; atomic_load(&team->state) & STATE_INSIDE; spin++) {
