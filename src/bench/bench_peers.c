@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/cpus.h"
 #include "base/file.h"
 #include "bench/bench.h"
 #include "bench/child.h"
@@ -585,20 +586,20 @@ static enum status read_vocab(struct peers_bench *bench) {
 }
 
 /* The tools print "version: 3912 (8337e4cd3)". */
-static enum status read_commit(struct peers_bench *bench, struct peer *peer) {
+static void read_commit(struct peer *peer) {
     struct child_command command = {.count = 0};
     struct bytes text;
+    struct error error;
     add_words(&command, "sh -c");
     child_add(&command, "exec \"$0\" --version 2>&1");
     child_add(&command, "%s/llama-server", peer->folder);
-    enum status status = child_run(command.argv, &text, bench->error);
-    if (status) return status;
+    snprintf(peer->commit, sizeof peer->commit, "unknown");
+    if (child_run(command.argv, &text, &error)) return;
     const char *at = strstr(text.data, "version: ");
     at = at ? strchr(at, '(') : NULL;
-    snprintf(peer->commit, sizeof peer->commit, "%.*s", at ? (int)strcspn(at + 1, ")\n") : 0,
-             at ? at + 1 : "");
+    if (at)
+        snprintf(peer->commit, sizeof peer->commit, "%.*s", (int)strcspn(at + 1, ")\n"), at + 1);
     free((void *)(uintptr_t)text.data);
-    return STATUS_OK;
 }
 
 /* The fork is recognised by an option that only it has, which is in its tools' binaries as text. */
@@ -614,7 +615,8 @@ static enum status open_peer(struct peers_bench *bench, const char *folder) {
     peer->name = peer->fork ? "ik_llama.cpp" : "llama.cpp";
     free((void *)(uintptr_t)tool.data);
     bench->sides++;
-    return read_commit(bench, peer);
+    read_commit(peer);
+    return STATUS_OK;
 }
 
 static enum status read_busy(struct peers_bench *bench) {
@@ -625,8 +627,7 @@ static enum status read_busy(struct peers_bench *bench) {
 
 static enum status bench_peers_prepare(struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t threads = values->run.threads ? values->run.threads : (uint64_t)(cpus > 0 ? cpus : 1);
+    uint64_t threads = values->run.threads ? values->run.threads : cpus_usable();
     snprintf(bench->threads, sizeof bench->threads, "%u", (uint32_t)threads);
     enum status status = model_run_sizes_within("lengths", values->lengths, 1, LENGTH_MAX,
                                                 &bench->lengths, bench->error);

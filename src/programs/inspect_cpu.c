@@ -3,12 +3,12 @@
  * and memory that bound its speed. Container limits of cgroup v2 are taken into account.
  */
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/cpus.h"
 #include "bench/machine_limits.h"
 #include "compute/kernels/kernels.h"
 #include "programs/programs.h"
@@ -58,11 +58,8 @@ static enum status print_levels(const char *mask, struct error *error) {
 }
 
 static void print_threads(void) {
-    cpu_set_t usable;
     char text[64];
-    long present = sysconf(_SC_NPROCESSORS_ONLN);
-    long allowed = sched_getaffinity(0, sizeof usable, &usable) ? present : CPU_COUNT(&usable);
-    printf("%-18s %ld of %ld\n", "threads", allowed, present);
+    printf("%-18s %u of %ld\n", "threads", cpus_usable(), sysconf(_SC_NPROCESSORS_ONLN));
     if (!machine_limits_line("/sys/fs/cgroup/cpu.max", "", text, sizeof text)) return;
     char *end;
     double quota = strtod(text, &end), period = strtod(end, NULL);

@@ -33,6 +33,9 @@ for run, pl in enumerate(map(int, options["-npl"].split(","))):
 
 SERVER = """#!/usr/bin/env python3
 import os, sys
+if sys.argv[1:] == ["--version"]:
+    print("version: 3912 (8337e4cd3)\\nbuilt with a compiler", file=sys.stderr)
+    sys.exit()
 words = [word for word in sys.argv[1:] if word != "-rtr"]
 options = dict(zip(words[::2], words[1::2]))
 assert options["-np"] == "16", options
@@ -80,7 +83,8 @@ def write_build(folder, name, kind, speed):
 def all_of_it(folder):
     builds = write_build(folder, "one", "llama.cpp", 1), write_build(folder, "two", "--mla-use", 2)
     done = bench("--peer", builds[0], "--peer", builds[1], "--gguf", "m.gguf", "--runs", "1", "--lengths", "512,2048",
-                 "--streams", "1,8", "--threads", "1", "--requests", requests, "--only", parts, "--json")
+                 "--streams", "1,8", "--threads", "1", "--requests", requests, "--only", parts, "--busy", "any", "--json")
+    assert json.loads(done.stdout)["commits"] == ["8337e4cd3", "8337e4cd3"]
     rows = {row["name"]: row for row in json.loads(done.stdout)["figures"]}
     wanted = {"prefill 512": (513, 513), "prefill 2048": (2049, 2049), "decode after 512": (10, 20),
               "decode, 1 streams": (10, 20), "decode, 8 streams": (80, 160)}
@@ -101,6 +105,20 @@ def all_of_it(folder):
         assert all(gone(int(line)) for line in file), "a server stays behind"
 
 
+def busy_machines(folder):
+    streams = ("--peer", os.path.join(folder, "one"), "--gguf", "m.gguf", "--runs", "1", "--streams", "1", "--threads", "1",
+               "--only", "streams", "--json")
+    done = bench(*streams, "--busy", "10,10")
+    row = json.loads(done.stdout)["figures"][0]
+    assert row["peers"][0]["ratio"] > 0 and len(row["of_fair_share"]) == 2 and min(row["of_fair_share"]) > 0, row
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        done = bench(*streams, code=1)
+        other.kill()
+    assert json.loads(done.stdout)["figures"][0]["peers"][0]["ratio"] is None, done.stdout
+    assert "--busy any" in done.stderr, done.stderr
+    assert "no list of nice values" in bench(*streams, "--busy", "calm", code=1).stderr
+
+
 def troubles_are_named(folder):
     assert "--gguf is needed" in bench(code=2).stderr
     assert "--peer is needed" in bench("--gguf", "x", "--only", "server", code=2).stderr
@@ -118,5 +136,6 @@ def troubles_are_named(folder):
 
 with tempfile.TemporaryDirectory() as folder:
     all_of_it(folder)
+    busy_machines(folder)
     troubles_are_named(folder)
 print("ok")

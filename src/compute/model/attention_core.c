@@ -30,6 +30,10 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
     };
 }
 
+static const void *rows_of(const struct model *model, const struct kv_span *span) {
+    return (const char *)span->slice + span->first * model->kv.row_bytes;
+}
+
 uint32_t attention_core_blocks(const struct model *model) {
     return model->bf16_attention ? model->kernels->core_blocks : 1;
 }
@@ -62,15 +66,11 @@ static void take_chunk(const struct core_walk *walk, struct core_chunk *chunk) {
     for (bool more = true; more && block < last; block++) {
         struct kv_span *span = &chunk->spans[chunk->count];
         *span = attention_core_span(pass, run, block, end);
-        chunk->pieces[chunk->count++] =
-            (const uint16_t *)span->slice + (size_t)span->first * model->kv.width;
+        chunk->pieces[chunk->count++] = rows_of(model, span);
         chunk->rows += span->count;
         more = !span->first;
     }
-    chunk->floats =
-        model->kv.element == KV_ELEMENT_F32
-            ? (const float *)chunk->spans[0].slice + (size_t)chunk->spans[0].first * model->kv.width
-            : NULL;
+    chunk->floats = model->kv.element == KV_ELEMENT_F32 ? rows_of(model, &chunk->spans[0]) : NULL;
     uint32_t ahead = blocks - block < most ? blocks - block : most;
     if (!model->bf16_attention) ahead = 0; /* rows are read as floats, page by page */
     chunk->ahead_rows = ahead * KV_BLOCK_TOKENS;
@@ -125,12 +125,11 @@ void attention_core_gather(const struct pass *pass, const struct run *run, const
 }
 
 void attention_core_load(const struct model *model, const struct kv_span *span, float *rows) {
-    const char *from = (const char *)span->slice + span->first * model->kv.row_bytes;
+    const void *from = rows_of(model, span);
     if (model->kv.element == KV_ELEMENT_F32)
         memcpy(rows, from, span->count * model->kv.row_bytes);
     else
-        model->kernels->float_from_bf16(rows, (const uint16_t *)(const void *)from,
-                                        span->count * model->kv.width);
+        model->kernels->float_from_bf16(rows, from, span->count * model->kv.width);
 }
 
 void attention_core_softmax(const struct kernels *kernels, float *scores, uint32_t count,
