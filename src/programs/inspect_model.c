@@ -76,9 +76,8 @@ static uint64_t stored_bytes(const struct inspect_figures *figures,
         return tensor->bytes + (scale ? scale->bytes : 0);
     }
     const struct layout_stored stored = layout_stored(figures->shape, wanted);
-    return safetensors_tensor_type_bytes(stored.type, values) +
-           safetensors_tensor_type_bytes(stored.scale_type,
-                                         stored.scale_rows * stored.scale_columns);
+    return tensor_type_bytes(stored.type, values) +
+           tensor_type_bytes(stored.scale_type, stored.scale_rows * stored.scale_columns);
 }
 
 static enum status count_tensor(void *context, const struct layout_tensor *wanted,

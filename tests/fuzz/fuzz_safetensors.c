@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint64_t values = 1;
         for (uint32_t k = 0; k < entry->dims; k++)
             values *= entry->shape[k];
-        check(safetensors_tensor_type_bytes(entry->type, values) == entry->bytes);
+        check(tensor_type_bytes(entry->type, values) == entry->bytes);
     }
     free(memory);
     return 0;

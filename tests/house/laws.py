@@ -302,7 +302,7 @@ BANNED = (  # names, where they may stand, why
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
      r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_mailboxes\.c",
      "reads the clock, which only the host does"),
-    ("token_loop_run token_loop_normalize token_loop_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
+    ("token_loop_run token_loop_normalize token_loop_linear linear_job linear_prepare linear_run team_run tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),

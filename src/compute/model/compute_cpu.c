@@ -49,9 +49,8 @@ static void compute_cpu_embed(void *context, uint32_t first, uint32_t count, uin
     struct model *model = context;
     uint32_t hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++)
-        checkpoint_tensor_to_float(model->weights.embedding,
-                                   (uint64_t)model->batch.token_ids[token] * hidden, hidden,
-                                   model->scratch->x + (size_t)token * hidden);
+        tensor_to_float(model->weights.embedding, (uint64_t)model->batch.token_ids[token] * hidden,
+                        hidden, model->scratch->x + (size_t)token * hidden);
 }
 
 static bool begin(struct model *model, uint32_t walk) {
@@ -192,8 +191,8 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
         const struct batch *batch = whole ? &model->mtp_batch : &model->mtp_rows;
         uint32_t at = whole ? i - model->mtp_rows.token_count : i;
         float *pair = s->mtp_pair + (size_t)i * 2 * hidden;
-        checkpoint_tensor_to_float(model->weights.embedding,
-                                   (uint64_t)batch->token_ids[at] * hidden, hidden, pair);
+        tensor_to_float(model->weights.embedding, (uint64_t)batch->token_ids[at] * hidden, hidden,
+                        pair);
         model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden, model->shape->rms_epsilon);
         model->kernels->rmsnorm(pair + hidden, output(model, batch->outputs[at]), mtp->hidden_norm,
                                 hidden, model->shape->rms_epsilon);

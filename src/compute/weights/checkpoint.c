@@ -19,8 +19,8 @@
 #include "base/number.h"
 #include "base/sha256.h"
 #include "base/tree.h"
-#include "compute/kernels/matmul.h"
 #include "compute/weights/layout.h"
+#include "compute/weights/safetensors.h"
 
 #define SINGLE "model.safetensors"
 #define INDEX "model.safetensors.index.json"
@@ -307,10 +307,10 @@ static enum status checkpoint_add_row(struct checkpoint *checkpoint, struct aren
                                       struct bytes tensor, const struct tree *value,
                                       struct error *error) {
     struct bytes file, copy = arena_copy(arena, tensor);
-    char shown[SAFETENSORS_SHOWN_BYTES];
+    char shown[TENSOR_SHOWN_BYTES];
     if (!copy.data)
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", checkpoint->index_name);
-    safetensors_shown(copy.data, shown);
+    tensor_shown(copy.data, shown);
     (void)cut_packed_name(checkpoint, (char *)(uintptr_t)copy.data);
     char name[256] = "";
     if (tree_get_string(value, &file) && file.count < sizeof name)
@@ -397,13 +397,13 @@ static enum status check_index(const struct checkpoint *checkpoint, struct error
     for (uint32_t i = 0; i < checkpoint->row_count; i++) {
         const struct index_row *row = &checkpoint->rows[i];
         const struct shard *shard = &checkpoint->shards[row->shard];
-        char shown[SAFETENSORS_SHOWN_BYTES];
+        char shown[TENSOR_SHOWN_BYTES];
         if (!shard->map.count || checkpoint_tensor(checkpoint, row->tensor) ||
             unsupported_of(checkpoint, row->tensor))
             continue;
         return error_set(error, STATUS_CORRUPT,
                          "%s: tensor '%s': expected in this file by %s, found no such tensor in it",
-                         shard->name, safetensors_shown(row->tensor, shown), INDEX);
+                         shard->name, tensor_shown(row->tensor, shown), INDEX);
     }
     return STATUS_OK;
 }
@@ -419,20 +419,19 @@ static const char *listing_name(const struct checkpoint *checkpoint) {
 
 static const char *expected_text(const struct shape *shape, const struct layout_tensor *wanted,
                                  char out[128]) {
-    char dims[SAFETENSORS_SHAPE_BYTES];
+    char dims[TENSOR_SHAPE_BYTES];
     uint64_t extents[2] = {wanted->rows, wanted->columns};
     const struct layout_stored stored = layout_stored(shape, wanted);
     const bool other = stored.scale_suffix != NULL; /* none of those that are always taken */
-    format_text(out, 128, "%s%sBF16, F16 or F32 %s",
-                other ? safetensors_tensor_type_name(stored.type) : "", other ? ", " : "",
-                safetensors_shape_text(extents, wanted->dims, dims));
+    format_text(out, 128, "%s%sBF16, F16 or F32 %s", other ? tensor_type_name(stored.type) : "",
+                other ? ", " : "", tensor_shape_text(extents, wanted->dims, dims));
     return out;
 }
 
 static enum status report_absent(const struct checkpoint *checkpoint,
                                  const struct layout_tensor *wanted, struct error *error) {
     const struct unsupported *unsupported = unsupported_of(checkpoint, wanted->name);
-    char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
+    char expected[128], dims[TENSOR_SHAPE_BYTES];
     expected_text(&checkpoint->shape, wanted, expected);
     if (!unsupported)
         return error_set(error, STATUS_NOT_FOUND,
@@ -440,7 +439,7 @@ static enum status report_absent(const struct checkpoint *checkpoint,
                          listing_name(checkpoint), wanted->name, expected);
     return error_set(error, STATUS_UNSUPPORTED, "%s: tensor '%s': expected %s, found %s %s",
                      unsupported->file, wanted->name, expected, unsupported->type_name,
-                     safetensors_shape_text(unsupported->shape, unsupported->dims, dims));
+                     tensor_shape_text(unsupported->shape, unsupported->dims, dims));
 }
 
 static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t columns, uint32_t dims) {
@@ -450,7 +449,7 @@ static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t colum
 static enum status check_scale_values(const struct tensor *scale, struct error *error) {
     for (uint64_t i = 0; i < scale->shape[0] * scale->shape[1]; i++) {
         float value;
-        checkpoint_tensor_to_float(scale, i, 1, &value);
+        tensor_to_float(scale, i, 1, &value);
         if (isfinite(value) && value >= 0) continue;
         return error_set(
             error, STATUS_CORRUPT,
@@ -469,9 +468,9 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
     const uint64_t extents[2] = {stored.scale_rows, stored.scale_columns};
     /* a float may be narrower; other scales are multiplied as they lie */
     const bool any_float = stored.scale_type == TENSOR_F32;
-    const char *type = safetensors_tensor_type_name(stored.scale_type);
-    char expected[SAFETENSORS_SHAPE_BYTES], found[SAFETENSORS_SHAPE_BYTES];
-    safetensors_shape_text(extents, 2, expected);
+    const char *type = tensor_type_name(stored.scale_type);
+    char expected[TENSOR_SHAPE_BYTES], found[TENSOR_SHAPE_BYTES];
+    tensor_shape_text(extents, 2, expected);
     if (!scale) {
         char name[LAYOUT_NAME_BYTES + 16];
         format_text(name, sizeof name, "%s%s", weight->name, stored.scale_suffix);
@@ -480,18 +479,17 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
             return error_set(error, STATUS_UNSUPPORTED,
                              "%s: tensor '%s': expected %s %s, found %s %s", unsupported->file,
                              name, type, expected, unsupported->type_name,
-                             safetensors_shape_text(unsupported->shape, unsupported->dims, found));
+                             tensor_shape_text(unsupported->shape, unsupported->dims, found));
         return error_set(error, STATUS_NOT_FOUND,
                          "%s: tensor '%s': expected %s %s for its %s weight, found no such tensor",
                          listing_name(checkpoint), name, type, expected,
-                         safetensors_tensor_type_name(weight->type));
+                         tensor_type_name(weight->type));
     }
     if ((any_float ? scale->type >= TENSOR_E4M3 : scale->type != stored.scale_type) ||
         !has_shape(scale, extents[0], extents[1], 2))
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s %s, found %s %s",
-                         scale->file, scale->name, type, expected,
-                         safetensors_tensor_type_name(scale->type),
-                         safetensors_shape_text(scale->shape, scale->dims, found));
+                         scale->file, scale->name, type, expected, tensor_type_name(scale->type),
+                         tensor_shape_text(scale->shape, scale->dims, found));
     return STATUS_OK;
 }
 
@@ -514,11 +512,11 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
         (quantized && !wanted->quantized) ||
         (packed && (!wanted->packed || tensor->type == TENSOR_E8M0))) {
-        char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
+        char expected[128], dims[TENSOR_SHAPE_BYTES];
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
                          tensor->file, tensor->name, expected_text(shape, wanted, expected),
-                         safetensors_tensor_type_name(tensor->type),
-                         safetensors_shape_text(tensor->shape, tensor->dims, dims));
+                         tensor_type_name(tensor->type),
+                         tensor_shape_text(tensor->shape, tensor->dims, dims));
     }
     if (quantized && !shape->fp8)
         return error_set(
@@ -580,7 +578,7 @@ static enum status verify_tensor(void *context, const struct layout_tensor *want
         load_progress_report(verification->progress, LOAD_SCALES, verification->done,
                              checkpoint->tensor_count);
     if (quantized) return check_scale_values(checkpoint_scale(checkpoint, tensor), error);
-    return tensor->dims == 1 ? checkpoint_tensor_check_finite(tensor, error) : STATUS_OK;
+    return tensor->dims == 1 ? tensor_check_finite(tensor, error) : STATUS_OK;
 }
 
 enum status checkpoint_verify(struct checkpoint *checkpoint, const struct load_progress *progress,
@@ -605,7 +603,7 @@ static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
     const struct index_row *row = index_row_of(checkpoint, tensor.name);
     if (!row || checkpoint->shards[row->shard].map.count) return;
     tensor.name = row->tensor; /* valid as long as the checkpoint */
-    tensor.bytes = safetensors_tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
+    tensor.bytes = tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
     tensor.file = checkpoint->shards[row->shard].name;
     add_tensor(checkpoint, &tensor);
 }
@@ -866,58 +864,4 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint) {
     for (uint32_t i = 0; i < checkpoint->shard_count; i++)
         if (!checkpoint->shards[i].map.count) return false;
     return checkpoint->shard_count > 0;
-}
-
-static void codes_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
-                           float *out) {
-    const enum weight_type type =
-        (enum weight_type)(WEIGHT_INT4_32 + (tensor->type - TENSOR_INT4_32));
-    const uint8_t *bytes = tensor->data;
-    check(tensor->data && first / 2 <= tensor->bytes && count <= 2 * tensor->bytes - first);
-    for (uint64_t i = 0; i < count; i++, first++)
-        out[i] = weight_type_value(type, bytes[first / 2] >> first % 2 * 4 & 15);
-}
-
-void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
-                                float *out) {
-    if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4) {
-        codes_to_float(tensor, first, count, out);
-        return;
-    }
-    const uint64_t size =
-        safetensors_tensor_type_bytes(tensor->type, 1); /* a whole number for all these types */
-    const uint8_t *at = (const uint8_t *)tensor->data + first * size;
-    check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
-    for (uint64_t i = 0; i < count; i++, at += size) {
-        uint16_t half;
-        if (tensor->type == TENSOR_E4M3) {
-            out[i] = float_from_e4m3(*at);
-        } else if (tensor->type == TENSOR_E8M0) {
-            out[i] = *at == 0xFF ? NAN : ldexpf(1, *at - 127);
-        } else if (tensor->type == TENSOR_F32) {
-            memcpy(&out[i], at, sizeof *out);
-        } else {
-            memcpy(&half, at, sizeof half);
-            out[i] = tensor->type == TENSOR_BF16 ? float_from_bf16(half) : float_from_f16(half);
-        }
-    }
-}
-
-enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error) {
-    float values[1024];
-    const uint64_t count = tensor->shape[0] * tensor->shape[1];
-    for (uint64_t first = 0; first < count; first += ARRAY_COUNT(values)) {
-        uint64_t part = count - first < ARRAY_COUNT(values) ? count - first : ARRAY_COUNT(values);
-        checkpoint_tensor_to_float(tensor, first, part, values);
-        for (uint64_t i = 0; i < part; i++) {
-            char place[SAFETENSORS_SHAPE_BYTES];
-            uint64_t at[2] = {(first + i) / tensor->shape[1], (first + i) % tensor->shape[1]};
-            if (isfinite(values[i])) continue;
-            return error_set(error, STATUS_CORRUPT,
-                             "%s: tensor '%s': expected finite values, found %g at %s",
-                             tensor->file, tensor->name, (double)values[i],
-                             safetensors_shape_text(at, tensor->dims, place));
-        }
-    }
-    return STATUS_OK;
 }

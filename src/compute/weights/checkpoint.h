@@ -7,19 +7,7 @@
 
 #include "compute/weights/layout.h"
 #include "compute/weights/load_progress.h"
-#include "compute/weights/safetensors.h" /* enum tensor_type */
-
-/* Codes of four bits have the name, type and extents of the weight that they stand for, whatever
- * the file calls them (X.weight_packed, I32 [rows][cols / 8] or U8 [rows][cols / 2]). */
-struct tensor {
-    const char *name;
-    enum tensor_type type;
-    uint32_t dims;     /* 1 or 2 */
-    uint64_t shape[2]; /* [rows][cols], or [n] */
-    const void *data;  /* may be unaligned; NULL when the checkpoint was opened without shards */
-    uint64_t bytes;
-    const char *file; /* the shard's name, for messages */
-};
+#include "compute/weights/tensor.h"
 
 struct checkpoint;
 
@@ -46,7 +34,7 @@ enum status checkpoint_open_reporting(const char *directory, enum checkpoint_par
                                       const struct load_progress *progress,
                                       struct checkpoint **checkpoint_out, struct error *error);
 /* Checks scales, norms and router biases for NaN and infinity, once: later calls do nothing.
- * Weights are checked by their readers (checkpoint_tensor_check_finite). */
+ * Weights are checked by their readers (tensor_check_finite). */
 enum status checkpoint_verify(struct checkpoint *checkpoint, const struct load_progress *progress,
                               struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
@@ -95,11 +83,3 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint);
 
 /* 32 bytes that identify these files: a hash of the identity and each shard's modification time. */
 void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
-
-/* Converts `count` elements from `first` on to floats. Codes are not multiplied by scales. */
-void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
-                                float *out);
-
-/* Reads the whole tensor. STATUS_CORRUPT at the first NaN or infinity; the error names file, tensor
- * and place. */
-enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error);

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "compute/weights/safetensors.h" /* enum tensor_type */
 #include "compute/weights/shape.h"
+#include "compute/weights/tensor.h"
 
 enum tensor_name {
     NAME_EMBEDDING,

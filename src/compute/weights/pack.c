@@ -102,7 +102,7 @@ static void apply_scales(const struct pack_job *job, float *values) {
         uint64_t scale_row = (job->source_row + r) / (own ? 1 : QUANT_GROUP);
         for (uint64_t c = 0; c < cols; c += group) {
             float scale;
-            checkpoint_tensor_to_float(job->scale, scale_row * scale_cols + c / group, 1, &scale);
+            tensor_to_float(job->scale, scale_row * scale_cols + c / group, 1, &scale);
             uint64_t end = c + group < cols ? c + group : cols;
             for (uint64_t i = c; i < end; i++)
                 values[r * cols + i] *= scale;
@@ -137,7 +137,7 @@ static bool pack_fetch(const struct pack_job *job, void *to) {
         memcpy(to, from, count * sizeof(uint16_t));
         return halves_are_finite(to, count);
     }
-    checkpoint_tensor_to_float(job->tensor, job->source_row * pack_columns(job->tensor), count, to);
+    tensor_to_float(job->tensor, job->source_row * pack_columns(job->tensor), count, to);
     bool finite = floats_are_finite(to, count);
     if (job->scale) apply_scales(job, to);
     if (job->type == WEIGHT_BF16) round_floats(to, count);

@@ -184,7 +184,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
     const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
-    part->bytes = safetensors_tensor_type_bytes(type, rows * columns);
+    part->bytes = tensor_type_bytes(type, rows * columns);
     writer->total_bytes += part->bytes;
     if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
     if (!is_scale && columns > writer->row_room) writer->row_room = columns;
@@ -244,7 +244,7 @@ static void random_checkpoint_write_header(struct writer *writer, uint32_t shard
         const struct checkpoint_part *part = &writer->parts[i];
         if (part->shard != shard) continue;
         fprintf(memory, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu", part->tensor.name,
-                safetensors_tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
+                tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
         if (part->tensor.dims == 2)
             fprintf(memory, ",%llu", (unsigned long long)part->tensor.columns);
         fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", offset, offset + part->bytes);
@@ -293,8 +293,7 @@ static void random_checkpoint_write_part(struct writer *writer,
                      count = left < QUANT_GROUP ? left : QUANT_GROUP;
             make_rows(writer, &part->tensor, first, count);
             random_checkpoint_encode(writer, part, first, count);
-            fwrite(writer->coded, 1,
-                   safetensors_tensor_type_bytes(part->type, count * part->tensor.columns),
+            fwrite(writer->coded, 1, tensor_type_bytes(part->type, count * part->tensor.columns),
                    writer->file);
         }
     }
@@ -344,8 +343,7 @@ static enum status random_checkpoint_prepare(struct writer *writer, struct error
     if (unlink(writer->path) && errno != ENOENT)
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
-    writer->coded =
-        malloc(safetensors_tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
+    writer->coded = malloc(tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
     writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;

@@ -69,7 +69,7 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
                             .shape = {wanted->rows, wanted->columns},
                             .file = "random weights"};
     size_t name_bytes = strlen(wanted->name) + strlen(suffix) + 1;
-    tensor.bytes = safetensors_tensor_type_bytes(type, tensor.shape[0] * tensor.shape[1]);
+    tensor.bytes = tensor_type_bytes(type, tensor.shape[0] * tensor.shape[1]);
     if (!draw->base) {
         if (tensor.bytes > region->bytes) region->bytes = tensor.bytes;
         draw->names_bytes += name_bytes;

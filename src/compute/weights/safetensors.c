@@ -44,40 +44,6 @@ static const struct type_row types[] = {
     {"C64", 64, TENSOR_TYPE_COUNT},
 };
 
-static const struct type_row made_types[] = {
-    {"INT4 in groups of 32", 4, TENSOR_INT4_32},
-    {"INT4 in groups of 128", 4, TENSOR_INT4_128},
-    {"MXFP4", 4, TENSOR_MXFP4},
-    {"E8M0", 8, TENSOR_E8M0},
-};
-
-static const struct type_row *type_row_of(enum tensor_type type) {
-    return type < TENSOR_INT4_32 ? &types[type] : &made_types[type - TENSOR_INT4_32];
-}
-
-const char *safetensors_tensor_type_name(enum tensor_type type) {
-    return type < TENSOR_TYPE_COUNT ? type_row_of(type)->name : "unusable";
-}
-
-uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count) {
-    return type < TENSOR_TYPE_COUNT ? divide_up(count * type_row_of(type)->bits, 8) : 0;
-}
-
-const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]) {
-    format_text(out, SAFETENSORS_SHOWN_BYTES, "%s", name);
-    return out;
-}
-
-const char *safetensors_shape_text(const uint64_t *shape, uint32_t dims,
-                                   char out[SAFETENSORS_SHAPE_BYTES]) {
-    size_t at = format_text(out, SAFETENSORS_SHAPE_BYTES, "[");
-    for (uint32_t i = 0; i < dims; i++)
-        at += format_text(out + at, SAFETENSORS_SHAPE_BYTES - at, "%s%llu", i ? ", " : "",
-                          (unsigned long long)shape[i]);
-    format_text(out + at, SAFETENSORS_SHAPE_BYTES - at, "]");
-    return out;
-}
-
 size_t safetensors_memory(uint64_t header_bytes) {
     return 64 * (size_t)header_bytes + 65536;
 }
@@ -162,7 +128,7 @@ static enum status read_offsets(const struct safetensors_place *place, const str
                                 struct bytes data, uint64_t expected_bytes,
                                 struct safetensors_entry *entry) {
     int64_t begin = -1, end = -1;
-    char shape[SAFETENSORS_SHAPE_BYTES];
+    char shape[TENSOR_SHAPE_BYTES];
     if (tree_count(value) != 2 || !tree_get_integer(tree_at(value, 0), &begin) ||
         !tree_get_integer(tree_at(value, 1), &end) || begin < 0 || end < begin)
         return error_set(
@@ -182,8 +148,8 @@ static enum status read_offsets(const struct safetensors_place *place, const str
             "%s: tensor '%s': expected %llu bytes for %s %s, found data_offsets [%lld, %lld] "
             "(%lld bytes)",
             place->file, place->tensor, (unsigned long long)expected_bytes, entry->type_name,
-            safetensors_shape_text(entry->shape, entry->dims, shape), (long long)begin,
-            (long long)end, (long long)(end - begin));
+            tensor_shape_text(entry->shape, entry->dims, shape), (long long)begin, (long long)end,
+            (long long)(end - begin));
     entry->data = data.data + begin;
     entry->bytes = expected_bytes;
     return STATUS_OK;
@@ -191,8 +157,8 @@ static enum status read_offsets(const struct safetensors_place *place, const str
 
 static enum status read_entry(const char *file, const struct tree *value, struct bytes data,
                               struct safetensors_entry *entry, struct error *error) {
-    char shown[SAFETENSORS_SHOWN_BYTES];
-    struct safetensors_place place = {file, safetensors_shown(entry->name, shown), error};
+    char shown[TENSOR_SHOWN_BYTES];
+    struct safetensors_place place = {file, tensor_shown(entry->name, shown), error};
     uint32_t bits = 0;
     uint64_t bytes = 0;
     if (tree_kind(value) != TREE_OBJECT)
@@ -226,13 +192,13 @@ static enum status check_overlap(const char *file, struct arena *arena,
     for (uint32_t i = 1; i < count; i++) {
         const struct safetensors_entry *before = order[i - 1], *after = order[i];
         const char *end = (const char *)before->data + before->bytes;
-        char left[SAFETENSORS_SHOWN_BYTES], right[SAFETENSORS_SHOWN_BYTES];
+        char left[TENSOR_SHOWN_BYTES], right[TENSOR_SHOWN_BYTES];
         if (end > (const char *)after->data)
             return error_set(
                 error, STATUS_CORRUPT,
                 "%s: tensor '%s': expected to begin behind '%s', found %zu bytes that both "
                 "claim",
-                file, safetensors_shown(after->name, right), safetensors_shown(before->name, left),
+                file, tensor_shown(after->name, right), tensor_shown(before->name, left),
                 (size_t)(end - (const char *)after->data));
     }
     return STATUS_OK;

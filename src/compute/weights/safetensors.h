@@ -8,22 +8,10 @@
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "compute/weights/tensor.h"
 
 #define SAFETENSORS_HEADER_BYTES_MAX ((uint64_t)100 << 20) /* the reference reader's limit */
 #define SAFETENSORS_DIMS_MAX 8
-
-enum tensor_type {
-    TENSOR_BF16,
-    TENSOR_F16,
-    TENSOR_F32,
-    TENSOR_E4M3,
-    /* from here on: types that checkpoint.c makes of other types' bytes */
-    TENSOR_INT4_32, /* codes of four bits; the types of enum weight_type */
-    TENSOR_INT4_128,
-    TENSOR_MXFP4,
-    TENSOR_E8M0,      /* scales: 2^(value - 127) */
-    TENSOR_TYPE_COUNT /* any other type of the format; only its size is used */
-};
 
 struct safetensors_entry {
     const char *name;
@@ -53,17 +41,3 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
  * allowed. An error names file, tensor, expected and found in one line. */
 enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
                              struct safetensors *out, struct error *error);
-
-/* Such as "BF16" or "INT4 in groups of 32". */
-const char *safetensors_tensor_type_name(enum tensor_type type);
-/* Bytes of `count` adjacent values. */
-uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count);
-
-/* A tensor's name cut to fit a message. */
-#define SAFETENSORS_SHOWN_BYTES 128
-const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]);
-
-/* A shape as text, such as "[128, 256]". */
-#define SAFETENSORS_SHAPE_BYTES 192
-const char *safetensors_shape_text(const uint64_t *shape, uint32_t dims,
-                                   char out[SAFETENSORS_SHAPE_BYTES]);

@@ -94,13 +94,13 @@ TEST_IN_SANDBOX(fp8_is_the_same_weights_rounded) {
     struct checkpoint *checkpoint = opened(*cmocka_state);
     const struct tensor *weight = checkpoint_tensor(checkpoint, WEIGHT);
     assert_int_equal(weight->type, TENSOR_E4M3);
-    checkpoint_tensor_to_float(weight, 0, ROWS * COLUMNS, codes);
-    checkpoint_tensor_to_float(checkpoint_scale(checkpoint, weight), 0, 4, scales);
+    tensor_to_float(weight, 0, ROWS * COLUMNS, codes);
+    tensor_to_float(checkpoint_scale(checkpoint, weight), 0, 4, scales);
     checkpoint_close(checkpoint);
     sandbox_write(*cmocka_state,
                   (struct random_checkpoint){.config = CONFIG(ODD), .seed = 3, .type = TENSOR_F32});
     checkpoint = opened(*cmocka_state);
-    checkpoint_tensor_to_float(checkpoint_tensor(checkpoint, WEIGHT), 0, ROWS * COLUMNS, plain);
+    tensor_to_float(checkpoint_tensor(checkpoint, WEIGHT), 0, ROWS * COLUMNS, plain);
     checkpoint_close(checkpoint);
     double sum = 0, squares = 0;
     float largest[4] = {0};

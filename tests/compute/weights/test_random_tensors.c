@@ -30,15 +30,15 @@ static enum status find(void *context, const struct layout_tensor *wanted, struc
     assert_non_null(tensor);
     assert_int_equal(tensor->shape[0], wanted->rows);
     assert_int_equal(tensor->shape[1], wanted->columns);
-    assert_int_equal(checkpoint_tensor_check_finite(tensor, error), STATUS_OK);
+    assert_int_equal(tensor_check_finite(tensor, error), STATUS_OK);
     if (tensor->type != TENSOR_E4M3) return STATUS_OK;
     const struct tensor *scale = checkpoint_scale(context, tensor);
     assert_non_null(scale);
     assert_int_equal(scale->shape[0], divide_up(wanted->rows, QUANT_GROUP));
     assert_int_equal(scale->shape[1], divide_up(wanted->columns, QUANT_GROUP));
     float values[64], factor, squares = 0;
-    checkpoint_tensor_to_float(tensor, 0, 64, values);
-    checkpoint_tensor_to_float(scale, 0, 1, &factor);
+    tensor_to_float(tensor, 0, 64, values);
+    tensor_to_float(scale, 0, 1, &factor);
     for (int i = 0; i < 64; i++)
         squares += values[i] * values[i] * factor * factor;
     assert_true(fabsf(squares / 64 * (float)wanted->columns - 1) < 0.5f);

@@ -112,12 +112,10 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     assert_int_equal(matrix->rows, tensor->shape[0]);
     assert_int_equal(matrix->cols, cols);
     unpack_row(matrix, row, found);
-    checkpoint_tensor_to_float(tensor, (uint64_t)row * cols, cols, codes);
+    tensor_to_float(tensor, (uint64_t)row * cols, cols, codes);
     for (uint32_t c = 0; c < cols; c++) {
         float factor = 1;
-        if (scale)
-            checkpoint_tensor_to_float(scale, row / rows * scale->shape[1] + c / columns, 1,
-                                       &factor);
+        if (scale) tensor_to_float(scale, row / rows * scale->shape[1] + c / columns, 1, &factor);
         assert_true(found[c] == codes[c] * factor);
     }
 }
@@ -236,9 +234,9 @@ TEST(a_device_has_kv_b_of_fp8_in_bf16_too) {
         for (uint32_t row = 0; row < matrix->rows; row++)
             for (uint32_t c = 0; c < matrix->cols; c++) {
                 float code, factor;
-                checkpoint_tensor_to_float(tensor, (uint64_t)row * matrix->cols + c, 1, &code);
-                checkpoint_tensor_to_float(
-                    scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP, 1, &factor);
+                tensor_to_float(tensor, (uint64_t)row * matrix->cols + c, 1, &code);
+                tensor_to_float(scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP, 1,
+                                &factor);
                 assert_int_equal(found[row * matrix->pitch / 2 + c],
                                  bf16_from_float(code * factor));
             }
