@@ -35,10 +35,11 @@ struct layer_values {
 
 static const struct option bench_rows[] = {
     {"shape", OPTION_CHOICE, "v3",
-     "the model of the layer: DeepSeek-V3, V2-Lite, the benchmark shape, or a very small one",
-     AT(shape), .choices = "v3|v2-lite|dsv3b|tiny"},
-    {"weights", OPTION_CHOICE, "fp8", "type of the random weights", AT(weights),
-     .choices = "fp8|bf16"},
+     "the model of the layer; dsv3b is the benchmark shape, tiny a very small one", AT(shape),
+     .choices = NAMED_SHAPES_CHOICES},
+    {"weights", OPTION_CHOICE, "auto",
+     "type of the random weights; auto: as published. int4 and mxfp4: of the routed experts",
+     AT(weights), .choices = NAMED_WEIGHTS_CHOICES},
     {"activations", OPTION_CHOICE, "fp8",
      "what is rounded between weights: to FP8 groups, to BF16, nothing", AT(activations),
      .choices = "fp8|bf16|f32"},
@@ -189,7 +190,8 @@ struct layer_figure { /* of one part, or of several */
 
 /* The published figure, or none if the shape is not theirs. */
 static double published(const struct layer_bench *bench, double us) {
-    return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
+    bool theirs = layer_run_shape(bench->run)->fp8 && strcmp(bench->values.shape, "v3") == 0;
+    return theirs ? us : 0;
 }
 
 static bool is_absorbed(enum stage_part part) {
@@ -220,7 +222,8 @@ static double floor_of(const struct layer_bench *bench, const struct layer_case 
     const struct machine_limits *limits = &bench->limits;
     if (bench->on_device) return device_floor_of(bench, layer, part, work);
     bool pairs = layer_run_kernels(bench->run)->gemm_bf16 && limits->bf16_flops > 0;
-    bool rounds = stage_part_is_of_context(part) && pairs && layer->activations != ACTIVATIONS_F32;
+    bool core = part == PART_CORE || part == PART_CORE_PROMPT;
+    bool rounds = core && pairs && layer->activations != ACTIVATIONS_F32;
     double floats = rounds ? 0 : work->flop_float;
     double rounded = pairs ? limits->bf16_flops : limits->fma_flops;
     double products = floats / limits->fma_flops + (work->flop - floats) / rounded;
@@ -336,6 +339,10 @@ static double load_average(void) {
     return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
+static const char *weights_name(const struct layer_bench *bench) {
+    return named_shapes_weights_name(named_shapes_weights_of(layer_run_shape(bench->run)));
+}
+
 static const char *engine_name(const struct layer_bench *bench) {
     return bench->on_device ? bench->values.device : "CPU";
 }
@@ -351,8 +358,8 @@ static void bench_layer_write_head(const struct layer_bench *bench) {
             "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
             "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
             engine_name(bench), layer_run_engine(bench->run), bench->limits.threads, load_average(),
-            values->shape, values->weights, values->activations, values->best ? "best" : "median",
-            (unsigned long long)values->rounds);
+            values->shape, weights_name(bench), values->activations,
+            values->best ? "best" : "median", (unsigned long long)values->rounds);
 }
 
 static void bench_layer_write_lines(const struct layer_bench *bench, enum use use,
@@ -411,7 +418,7 @@ static enum status report_memory(const struct layer_bench *bench, struct error *
 static enum status bench_layer_prepare(struct layer_bench *bench, struct error *error) {
     const struct layer_values *values = &bench->values;
     struct layer_run_options options = {.shape = values->shape,
-                                        .fp8 = strcmp(values->weights, "fp8") == 0,
+                                        .weights = named_shapes_find_weights(values->weights),
                                         .activations = values->activations,
                                         .cpu_mask = values->cpu_mask,
                                         .device = bench->device,
@@ -437,12 +444,12 @@ static void bench_layer_print_head(struct layer_bench *bench) {
                       "\"load_average\":%.2f,\"shape\":\"%s\",\"weights\":\"%s\","
                       "\"activations\":\"%s\"",
                       values->device, layer_run_engine(bench->run), bench->limits.threads,
-                      load_average(), values->shape, values->weights, values->activations);
+                      load_average(), values->shape, weights_name(bench), values->activations);
     json_print_say(out,
                    "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
                    "activations\n",
                    engine_name(bench), layer_run_engine(bench->run), bench->limits.threads,
-                   load_average(), values->shape, values->weights, values->activations);
+                   load_average(), values->shape, weights_name(bench), values->activations);
     if (bench->on_device)
         json_print_say(out, "floors: those of an H800, %.4g FLOP/s FP8\n", bench->fp8_flops);
     harness_limits(out, "limits", &bench->limits, false);

@@ -15,7 +15,7 @@
 #include "bench/stats.h"
 #include "compute/model/forward.h"
 #include "compute/model/kv_pages.h"
-#include "compute/weights/random_checkpoint.h"
+#include "compute/weights/named_shapes.h"
 #include "compute/weights/random_tensors.h"
 
 #define VOCAB 64 /* only a token's embedding is needed */
@@ -63,8 +63,9 @@ static void note_took(void *context, enum stage_part part, double seconds) {
 /* ---- shape ---- */
 
 static enum status layer_run_read_shape(struct layer_run *run, struct error *error) {
-    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    size_t bytes = random_checkpoint_config(run->options.shape, run->options.fp8, false, config);
+    char config[NAMED_SHAPES_CONFIG_BYTES];
+    struct named_shape named = {.name = run->options.shape, .weights = run->options.weights};
+    size_t bytes = named_shapes_write_config(&named, config);
     if (!bytes)
         return error_set(error, STATUS_INVALID, "no shape is named '%s'", run->options.shape);
     enum status status =
@@ -167,6 +168,7 @@ static uint64_t weight_bytes(const struct layer_run *run) {
     double bytes = 0;
     for (int part = 0; part < STAGE_PART_COUNT; part++) {
         bare.prompt = part == PART_CORE_PROMPT;
+        bare.context = part == PART_INDEX_QUERY ? LIMIT_CONTEXT : 0; /* so that it runs */
         if (part != PART_ABSORB_VALUE) bytes += layer_work_of(&bare, (enum stage_part)part).bytes;
     }
     return (uint64_t)bytes;
@@ -185,7 +187,7 @@ struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct
     uint64_t wave = needs.pairs < needs.tokens + 1024 ? needs.pairs : needs.tokens + 1024;
     return (struct layer_run_bytes){
         .weights = weight_bytes(run),
-        .source = widest * shape->hidden * (run->options.fp8 ? 1 : 2),
+        .source = widest * shape->hidden * (shape->fp8 ? 1 : 2),
         .kv = (uint64_t)needs.pages * page_bytes(run),
         .room = 4 * (needs.tokens * token + wave * pair +
                      (needs.tokens < 256 ? needs.tokens : 256) * absorbed) +
@@ -193,26 +195,34 @@ struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct
     };
 }
 
-/* Fills one page's rows, then copies them to all pages. */
-static void layer_run_fill_pages(struct layer_run *run) {
-    struct kv_pages *pages = model_kv_pages(run->model);
-    uint32_t width = shape_kv_width(&run->shape), state = 1;
+/* Fills a page's rows of a group. */
+static void fill_rows(const struct layer_run *run, struct kv_pages *pages, uint32_t page,
+                      uint32_t group, uint32_t width, uint32_t *state) {
     float *row = malloc(width * sizeof *row);
     check(row);
-    void *first = kv_pages_slice(pages, 0, 0);
     for (uint32_t token = 0; token < KV_BLOCK_TOKENS; token++) {
         for (uint32_t i = 0; i < width; i++) {
-            state = state * 1664525u + 1013904223u;
-            row[i] = (float)(state >> 8) * 0x1p-23f - 1;
+            *state = *state * 1664525u + 1013904223u;
+            row[i] = (float)(*state >> 8) * 0x1p-23f - 1;
         }
-        kv_pages_write(pages, run->kernels, KV_GROUP_MLA,
-                       kv_pages_row(pages, 0, 0, KV_GROUP_MLA, token), row);
-    }
-    for (uint32_t page = 0; page < pages->page_count; page++) {
-        if (page) memcpy(kv_pages_slice(pages, page, 0), first, pages->slice_bytes);
-        kv_pages_give(pages, page, 0, 1);
+        kv_pages_write(pages, run->kernels, group, kv_pages_row(pages, page, 0, group, token), row);
     }
     free(row);
+}
+
+/* Fills one page's rows, then copies them to all pages. Each page has index keys of its own, as
+ * equal ones would all be chosen or none. */
+static void layer_run_fill_pages(struct layer_run *run) {
+    struct kv_pages *pages = model_kv_pages(run->model);
+    uint32_t state = 1;
+    fill_rows(run, pages, 0, KV_GROUP_MLA, shape_kv_width(&run->shape), &state);
+    void *first = kv_pages_slice(pages, 0, 0);
+    for (uint32_t page = 0; page < pages->page_count; page++) {
+        if (page) memcpy(kv_pages_slice(pages, page, 0), first, pages->slice_bytes);
+        if (shape_has_index(&run->shape))
+            fill_rows(run, pages, page, KV_GROUP_INDEX, run->shape.index_dim, &state);
+        kv_pages_give(pages, page, 0, 1);
+    }
 }
 
 enum status layer_run_prepare(struct layer_run *run, const struct layer_case *cases, uint32_t count,

@@ -6,10 +6,11 @@
 
 #include "bench/layer_work.h"
 #include "compute/kernels/kernels.h"
+#include "compute/weights/named_shapes.h"
 
 struct layer_run_options {
-    const char *shape; /* a name from random_checkpoint_config */
-    bool fp8;          /* FP8 weights; otherwise BF16 */
+    const char *shape; /* of NAMED_SHAPES_CHOICES */
+    enum named_weights weights;
     const char *activations, *cpu_mask;
     const struct model_device *device; /* the layer's device; NULL: the CPU */
     uint32_t threads;                  /* 0: one for each CPU */

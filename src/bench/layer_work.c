@@ -29,6 +29,7 @@ static void layer_work_multiply(struct totals *totals, enum weight_type type, do
     if (type == WEIGHT_FP8)
         weights +=
             4.0 * (double)(divide_up(outputs, QUANT_GROUP) * divide_up(channels, QUANT_GROUP));
+    if (weight_type_group(type)) weights += 2.0 * outputs * channels / weight_type_group(type);
     totals->work.flop += flop;
     if (is_float(totals->layer)) totals->work.flop_float += flop;
     totals->work.bytes += count * weights;
@@ -45,41 +46,111 @@ static enum weight_type linear_type(const struct shape *shape) {
     return shape->fp8 ? WEIGHT_FP8 : WEIGHT_BF16;
 }
 
-static double kv_row_bytes(const struct layer_case *layer) {
+static enum weight_type expert_type(const struct shape *shape) {
+    if (shape->expert_form == EXPERTS_PLAIN) return linear_type(shape);
+    return (enum weight_type)(WEIGHT_INT4_32 + (shape->expert_form - EXPERTS_INT4_32));
+}
+
+static double kv_row_bytes(const struct layer_case *layer, uint32_t group) {
     struct kv_format format = kv_pages_format(layer->shape, layer->activations, 1, 0);
-    return (double)kv_format_token_bytes(&format);
+    return (double)kv_group_row_bytes(&format.groups[group]);
 }
 
 static double layer_work_queries(const struct shape *shape) {
     return (double)shape->heads * shape_query_dim(shape);
 }
 
-static double attended(const struct layer_case *layer) {
-    double tokens = layer->tokens, context = layer->context;
-    return layer->prompt ? tokens * context + tokens * (tokens + 1) / 2 : tokens * (context + 1);
+/* One past the last position of a sequence. */
+static double layer_work_end(const struct layer_case *layer) {
+    return (double)layer->context + (layer->prompt ? layer->tokens : 1);
+}
+
+/* Tokens that attend to all rows before them, and those that attend to chosen ones. */
+static double dense_tokens(const struct layer_case *layer) {
+    const double left = (double)layer->shape->index_top_k - layer->context;
+    if (!shape_has_index(layer->shape)) return layer->tokens;
+    if (!layer->prompt) return left > 0 ? layer->tokens : 0;
+    return left < 0 ? 0 : left < layer->tokens ? left : layer->tokens;
+}
+
+static double sparse_tokens(const struct layer_case *layer) {
+    return layer->tokens - dense_tokens(layer);
+}
+
+static bool chooses(const struct layer_case *layer) {
+    return shape_has_index(layer->shape) && layer_work_end(layer) > layer->shape->index_top_k;
+}
+
+/* Pairs of a token and a row at or before it, of `tokens` tokens with `before` rows before them. */
+static double layer_work_pairs(const struct layer_case *layer, double tokens, double before) {
+    if (!layer->prompt) return tokens * (before + 1);
+    return tokens * before + tokens * (tokens + 1) / 2;
+}
+
+/* Tokens of the absorbed form. */
+static double absorbed_tokens(const struct layer_case *layer) {
+    return layer->prompt ? sparse_tokens(layer) : layer->tokens;
 }
 
 /* The core forms multiply floats, as scores and probabilities are not rounded. Expanded keys and
  * values exist for a block of positions at a time and are not counted. */
+static void add_core_prompt(struct totals *totals) {
+    const struct layer_case *layer = totals->layer;
+    const struct shape *shape = layer->shape;
+    const double tokens = dense_tokens(layer), heads = shape->heads, rows = layer->context + tokens;
+    double flop = 2 * layer_work_pairs(layer, tokens, layer->context) * heads;
+    flop *= shape_query_dim(shape) + shape->value_dim;
+    layer_work_multiply(totals, linear_type(shape), 1, rows,
+                        shape->heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
+    add_floats(totals, tokens * (layer_work_queries(shape) + heads * shape->value_dim));
+    totals->work.flop += flop;
+    totals->work.flop_float += flop;
+    totals->work.bytes += rows * kv_row_bytes(layer, KV_GROUP_MLA);
+}
+
+/* The absorbed form. Chosen rows of a prompt's tokens may be the same. */
 static void add_core(struct totals *totals) {
     const struct layer_case *layer = totals->layer;
     const struct shape *shape = layer->shape;
-    double tokens = layer->tokens, heads = shape->heads, rows;
-    double flop = 2 * attended(layer) * heads;
-    if (layer->prompt) {
-        rows = (double)layer->context + tokens;
-        flop *= shape_query_dim(shape) + shape->value_dim;
-        layer_work_multiply(totals, linear_type(shape), 1, rows,
-                            shape->heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
-        add_floats(totals, tokens * (layer_work_queries(shape) + heads * shape->value_dim));
-    } else {
-        rows = attended(layer);
-        flop *= shape_kv_width(shape) + shape->kv_rank;
-        add_floats(totals, tokens * heads * (shape_kv_width(shape) + shape->kv_rank));
-    }
+    const double tokens = absorbed_tokens(layer), heads = shape->heads;
+    double attended = layer_work_pairs(layer, tokens, layer->context), rows = attended;
+    if (chooses(layer)) attended = rows = tokens * shape->index_top_k;
+    if (layer->prompt && rows > layer_work_end(layer)) rows = layer_work_end(layer);
+    double flop = 2 * attended * heads * (shape_kv_width(shape) + shape->kv_rank);
+    add_floats(totals, tokens * heads * (shape_kv_width(shape) + shape->kv_rank));
     totals->work.flop += flop;
     totals->work.flop_float += flop;
-    totals->work.bytes += rows * kv_row_bytes(layer);
+    totals->work.bytes += rows * kv_row_bytes(layer, KV_GROUP_MLA);
+}
+
+/* The indexer multiplies floats in every mode. Sums over heads are not counted. */
+static void totals_index(struct totals *totals, enum stage_part part) {
+    const struct layer_case *layer = totals->layer;
+    const struct shape *shape = layer->shape;
+    const double tokens = layer->tokens, sparse = sparse_tokens(layer);
+    const double pairs =
+        layer_work_pairs(layer, sparse, layer_work_end(layer) - (layer->prompt ? sparse : 1));
+    const double sequences = layer->prompt ? 1 : tokens;
+    const uint32_t queries = shape->index_heads * shape->index_dim;
+    switch (part) {
+    case PART_INDEX_KEYS:
+        layer_work_add_products(totals, linear_type(shape), 1, tokens, shape->index_dim,
+                                shape->hidden);
+        totals->work.bytes += tokens * kv_row_bytes(layer, KV_GROUP_INDEX);
+        break;
+    case PART_INDEX_QUERY:
+        layer_work_add_products(totals, linear_type(shape), 1, sparse, queries, shape->q_rank);
+        layer_work_add_products(totals, WEIGHT_BF16, 1, sparse, shape->index_heads, shape->hidden);
+        break;
+    case PART_INDEX_SCORE:
+        totals->work.flop = totals->work.flop_float = 2 * pairs * queries;
+        totals->work.bytes =
+            sequences * layer_work_end(layer) * kv_row_bytes(layer, KV_GROUP_INDEX);
+        add_floats(totals, sparse * queries + pairs);
+        break;
+    default:
+        add_floats(totals, pairs + sparse * shape->index_top_k);
+    }
 }
 
 static enum row_mla_mode send_form(const struct layer_case *layer) {
@@ -113,7 +184,7 @@ static void totals_attention(struct totals *totals, enum stage_part part) {
         break;
     case PART_LATENT:
         add_floats(totals, tokens * (2.0 * shape->q_rank + shape_kv_width(shape)));
-        totals->work.bytes += tokens * kv_row_bytes(totals->layer);
+        totals->work.bytes += tokens * kv_row_bytes(totals->layer, KV_GROUP_MLA);
         break;
     case PART_QUERY:
         layer_work_add_products(totals, type, 1, tokens, (uint32_t)layer_work_queries(shape),
@@ -123,12 +194,12 @@ static void totals_attention(struct totals *totals, enum stage_part part) {
         add_floats(totals, 2 * tokens * layer_work_queries(shape));
         break;
     case PART_ABSORB_QUERY:
-        layer_work_add_products(totals, type, shape->heads, tokens, shape->kv_rank,
-                                shape->nope_dim);
+        layer_work_add_products(totals, type, shape->heads, absorbed_tokens(totals->layer),
+                                shape->kv_rank, shape->nope_dim);
         break;
     case PART_ABSORB_VALUE:
-        layer_work_add_products(totals, type, shape->heads, tokens, shape->value_dim,
-                                shape->kv_rank);
+        layer_work_add_products(totals, type, shape->heads, absorbed_tokens(totals->layer),
+                                shape->value_dim, shape->kv_rank);
         break;
     case PART_OUTPUT_INPUT:
         add_floats(totals, 2 * tokens * width);
@@ -139,8 +210,14 @@ static void totals_attention(struct totals *totals, enum stage_part part) {
     case PART_ATTENTION_ADD:
         add_floats(totals, 3 * tokens * hidden);
         break;
-    default:
+    case PART_CORE_PROMPT:
+        add_core_prompt(totals);
+        break;
+    case PART_CORE:
         add_core(totals);
+        break;
+    default:
+        totals_index(totals, part);
     }
 }
 
@@ -195,7 +272,7 @@ static void totals_experts(struct totals *totals, enum stage_part part) {
         totals->work.bytes += rows * sent_bytes(layer);
         break;
     case PART_EXPERT_UP:
-        layer_work_add_products(totals, linear_type(shape), 2.0 * layer->experts,
+        layer_work_add_products(totals, expert_type(shape), 2.0 * layer->experts,
                                 layer->expert_rows, shape->expert_width, shape->hidden);
         add_floats(totals, -rows * hidden);
         break;
@@ -203,7 +280,7 @@ static void totals_experts(struct totals *totals, enum stage_part part) {
         add_floats(totals, 3 * rows * shape->expert_width);
         break;
     case PART_EXPERT_DOWN:
-        layer_work_add_products(totals, linear_type(shape), layer->experts, layer->expert_rows,
+        layer_work_add_products(totals, expert_type(shape), layer->experts, layer->expert_rows,
                                 shape->hidden, shape->expert_width);
         break;
     default:
@@ -221,6 +298,18 @@ bool layer_work_runs(const struct layer_case *layer, enum stage_part part) {
     case PART_SHARED_DOWN:
     case PART_SHARED_ADD:
         return layer->shape->shared_experts != 0;
+    case PART_CORE_PROMPT:
+        return layer->prompt && (dense_tokens(layer) > 0 || !layer->tokens);
+    case PART_ABSORB_QUERY:
+    case PART_CORE:
+    case PART_ABSORB_VALUE:
+        return !layer->prompt || chooses(layer);
+    case PART_INDEX_KEYS:
+        return shape_has_index(layer->shape);
+    case PART_INDEX_QUERY:
+    case PART_INDEX_SCORE:
+    case PART_INDEX_CHOICE:
+        return chooses(layer);
     default:
         return !stage_part_is_optional(part) &&
                (stage_part_is_in(part, STAGE_PHASE_EXPERTS) ||

@@ -15,6 +15,10 @@ enum stage_part {
     PART_LATENT,
     PART_QUERY,         /* q_b */
     PART_ROPE,          /* RoPE of the queries, and their rounding */
+    PART_INDEX_KEYS,    /* sparse attention: the indexer's keys, with the write of their rows */
+    PART_INDEX_QUERY,   /* sparse attention: the indexer's queries and weights */
+    PART_INDEX_SCORE,   /* sparse attention: a score of each row */
+    PART_INDEX_CHOICE,  /* sparse attention: the rows with the largest scores */
     PART_CORE_PROMPT,   /* expanded MLA: kv_b, and attention of prompt tokens */
     PART_ABSORB_QUERY,  /* absorbed MLA: queries projected into the latent space */
     PART_CORE,          /* absorbed MLA: attention over the latents */

@@ -14,6 +14,7 @@
 #include "compute/model/kv_pages.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
+#include "compute/weights/named_shapes.h"
 #include "compute/weights/weights_size.h"
 #include "programs/programs.h"
 
@@ -189,13 +190,9 @@ static void print_template(const struct inspect_figures *figures) {
         row("chat template", "its own, also for tools");
 }
 
-/* "int4-g32", "int4-g128", "mxfp4", "fp8"; "bf16" stands for all that is not quantized. */
+/* "bf16" stands for all that is not quantized. */
 static const char *experts_form(const struct shape *shape) {
-    static const char *const packed[] = {[EXPERTS_INT4_32] = "int4-g32",
-                                         [EXPERTS_INT4_128] = "int4-g128",
-                                         [EXPERTS_MXFP4] = "mxfp4"};
-    if (shape->expert_form != EXPERTS_PLAIN) return packed[shape->expert_form];
-    return shape->fp8 ? "fp8" : "bf16";
+    return named_shapes_weights_name(named_shapes_weights_of(shape));
 }
 
 static void print_shape(const struct inspect_figures *figures) {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "compute/weights/named_shapes.h"
 #include "compute/weights/random_checkpoint.h"
 #include "programs/programs.h"
 
@@ -25,7 +26,7 @@
 
 struct make_values {
     const char *shape, *weights;
-    uint64_t seed, shards;
+    uint64_t seed, shards, layers;
     double bias_mean, bias_deviation;
     bool mtp, without_mtp, force;
 };
@@ -34,12 +35,16 @@ struct make_values {
 
 static const struct option make_rows[] = {
     {"shape", OPTION_TEXT, "tiny",
-     "dsv3b (792 M parameters, for benchmarks), v2-lite (16 B), v3 (671 B), tiny, or a config.json "
-     "to follow",
+     "a model's sizes: v3 (671 B parameters), v3.2, v2-lite (16 B), k2 (1 T), glm-5 (744 B), "
+     "moonlight (16 B), glm-4.7-flash (30 B), dsv3b (792 M, for benchmarks) or tiny; or a "
+     "config.json to follow",
      .offset = AT(shape)},
     {"weights", OPTION_CHOICE, "auto",
-     "type of the weights; auto: fp8, or that of the given config.json", .offset = AT(weights),
-     .choices = "auto|fp8|bf16|f16|f32"},
+     "type of the weights; auto: as published (dsv3b, tiny and v2-lite: fp8), or that of the given "
+     "config.json. int4 and mxfp4: of the routed experts, the rest is bf16",
+     .offset = AT(weights), .choices = NAMED_WEIGHTS_CHOICES "|f16|f32"},
+    {"layers", OPTION_COUNT, "0", "of a named shape, the first ones; 0: all", .offset = AT(layers),
+     .maximum = LIMIT_LAYERS},
     {"seed", OPTION_COUNT, "0", "the same seed gives the same weights", .offset = AT(seed)},
     {"shards", OPTION_COUNT, "1", "files to spread the tensors over", .offset = AT(shards),
      .minimum = 1, .maximum = 4096},
@@ -65,37 +70,35 @@ const struct option_table make_checkpoint_options = {
     .positional_max = 1,
 };
 
-static const char fp8_keys[] =
-    "{\"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", "
-    "\"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
-
-/* Reads a config.json. For FP8 weights, puts the keys of an FP8 checkpoint in front. The caller
- * frees it. */
+/* Reads a config.json. For weights in FP8 or four bits, puts the keys of such a checkpoint in
+ * front. The caller frees it. */
 static enum status make_checkpoint_read_config(const char *path, const char *weights,
                                                char **text_out, size_t *bytes_out,
                                                struct error *error) {
+    const enum named_weights wanted = named_shapes_find_weights(weights);
+    const char *keys = wanted < NAMED_WEIGHTS_COUNT ? named_shapes_quantization(wanted) : "";
     struct bytes file;
     enum status status = file_take(path, CONFIG_FILE_BYTES_MAX, &file, error);
     if (status) return status;
-    size_t bytes = file.count;
-    char *text = malloc(bytes + sizeof fp8_keys);
+    size_t bytes = file.count, added = strlen(keys);
+    char *text = malloc(bytes + added + 1);
     check(text);
     memcpy(text, file.data, bytes);
     free((void *)(uintptr_t)file.data);
     struct shape shape;
     status = shape_parse((struct bytes){text, bytes}, path, &shape, error);
-    const bool fp8 = !strcmp(weights, "fp8");
-    if (status == STATUS_OK && shape.fp8 && !fp8 && strcmp(weights, "auto"))
+    enum named_weights found = NAMED_WEIGHTS_AUTO;
+    if (status == STATUS_OK) found = named_shapes_weights_of(&shape);
+    if (status == STATUS_OK && wanted && found != wanted && found != NAMED_WEIGHTS_BF16)
         status = error_set(error, STATUS_INVALID,
                            "%s: expected no quantization_config with --weights %s, found one; "
                            "remove it",
                            path, weights);
-    if (status == STATUS_OK && fp8 && !shape.fp8) {
-        size_t brace = (size_t)((char *)memchr(text, '{', bytes) - text);
-        bytes -= brace + 1;
-        memmove(text + sizeof fp8_keys - 1, text + brace + 1, bytes);
-        memcpy(text, fp8_keys, sizeof fp8_keys - 1);
-        bytes += sizeof fp8_keys - 1;
+    if (status == STATUS_OK && found != wanted && added) {
+        size_t brace = (size_t)((char *)memchr(text, '{', bytes) - text) + 1;
+        memmove(text + brace + added, text + brace, bytes - brace);
+        memcpy(text + brace, keys, added);
+        bytes += added;
     }
     if (status != STATUS_OK) {
         free(text);
@@ -169,7 +172,13 @@ static void make_checkpoint_show_progress(void *context, uint64_t done_bytes,
 int program_make_checkpoint(void *given, const struct option_result *result) {
     struct make_values *values = given;
     struct error error;
-    char named[RANDOM_CHECKPOINT_CONFIG_BYTES], path[PATH_BYTES], *text = NULL;
+    char config[NAMED_SHAPES_CONFIG_BYTES], path[PATH_BYTES], *text = NULL;
+    const enum named_weights weights = named_shapes_find_weights(values->weights);
+    const struct named_shape named = {.name = values->shape,
+                                      .weights = weights < NAMED_WEIGHTS_COUNT ? weights
+                                                                               : NAMED_WEIGHTS_BF16,
+                                      .layers = (uint32_t)values->layers,
+                                      .mtp = values->mtp};
     struct make_progress progress = {
         .directory = result->positional[0], .percent = 101, .shown_ns = clock_now_ns()};
     struct random_checkpoint plan = {
@@ -186,18 +195,16 @@ int program_make_checkpoint(void *given, const struct option_result *result) {
         .progress = make_checkpoint_show_progress,
         .context = &progress,
     };
-    const bool fp8 = !strcmp(values->weights, "fp8") || !strcmp(values->weights, "auto");
     format_text(path, sizeof path, "%s/config.json", plan.directory);
     if (!values->force && access(path, F_OK) == 0)
         return command_misused("%s exists already; give --force to overwrite it", path);
-    plan.config =
-        (struct bytes){named, random_checkpoint_config(values->shape, fp8, values->mtp, named)};
+    plan.config = (struct bytes){config, named_shapes_write_config(&named, config)};
     enum status status = STATUS_OK;
     if (!plan.config.count) {
-        if (values->mtp)
-            return command_misused("--mtp is for named shapes; set num_nextn_predict_layers "
-                                   "in %s",
-                                   values->shape);
+        if (values->mtp || values->layers)
+            return command_misused(
+                "%s is for named shapes; set %s in %s", values->mtp ? "--mtp" : "--layers",
+                values->mtp ? "num_nextn_predict_layers" : "num_hidden_layers", values->shape);
         status = make_checkpoint_read_config(values->shape, values->weights, &text,
                                              &plan.config.count, &error);
         plan.config.data = text;

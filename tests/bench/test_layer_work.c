@@ -4,12 +4,12 @@
  */
 
 #include "bench/layer_work.h"
-#include "compute/weights/random_checkpoint.h"
+#include "compute/weights/named_shapes.h"
 #include "test_case.h"
 
 static struct shape shape_of(const char *name) {
-    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    size_t bytes = random_checkpoint_config(name, true, false, config);
+    char config[NAMED_SHAPES_CONFIG_BYTES];
+    size_t bytes = named_shapes_write_config(&(struct named_shape){.name = name}, config);
     struct error error = {""};
     struct shape shape;
     if (shape_parse((struct bytes){config, bytes}, name, &shape, &error) != STATUS_OK)
@@ -104,6 +104,43 @@ TEST(parts_run_where_the_engine_runs_them) {
     for (int part = 0; part < STAGE_PART_COUNT; part++)
         if (layer_work_runs(&layer, (enum stage_part)part))
             assert_true(layer_work_of(&layer, (enum stage_part)part).bytes > 0);
+}
+
+/* Codes of four bits and a BF16 scale for each group; all other weights are BF16. */
+TEST(experts_in_four_bits_have_their_bytes) {
+    struct shape shape = shape_of("k2");
+    struct layer_case layer = decode_of(&shape);
+    double weights = 2 * 4096.0 * 7168 * (0.5 + 2.0 / 32), rows = 4.0 * 1024 * (7168 + 4096);
+    assert_true(layer_work_of(&layer, PART_EXPERT_UP).bytes == weights + rows);
+    flop_is(&layer, PART_EXPERT_UP, 2.0 * 1024 * 4096 * 7168);
+    assert_true(layer_work_of(&layer, PART_SHARED_DOWN).bytes ==
+                2.0 * 7168 * 2048 + 4.0 * 128 * (7168 + 2048));
+}
+
+/* V3.2: 64 heads of 128 channels score all rows, with keys of 132 bytes; 2,048 are attended to. */
+TEST(sparse_attention_costs_its_index_and_the_chosen_rows) {
+    struct shape shape = shape_of("v3.2");
+    struct layer_case layer = decode_of(&shape);
+    layer.context = 2047; /* as in V3, but for the keys */
+    assert_true(layer_work_runs(&layer, PART_INDEX_KEYS));
+    assert_false(layer_work_runs(&layer, PART_INDEX_SCORE));
+    flop_is(&layer, PART_CORE, 2.0 * 128 * 128 * 2048 * (576 + 512));
+    layer.context = 32767;
+    flop_is(&layer, PART_CORE, 2.0 * 128 * 128 * 2048 * (576 + 512));
+    flop_is(&layer, PART_INDEX_SCORE, 2.0 * 128 * 32768 * 64 * 128);
+    assert_true(layer_work_of(&layer, PART_INDEX_SCORE).bytes ==
+                128.0 * 32768 * 132 + 4.0 * 128 * (64 * 128 + 32768));
+    assert_true(layer_work_of(&layer, PART_CORE).bytes ==
+                128.0 * 2048 * 1152 + 4.0 * 128 * 128 * (576 + 512));
+    layer.prompt = true; /* 48 tokens attend to all rows, 16 to chosen ones */
+    layer.tokens = 64;
+    layer.context = 2000;
+    double attended = 48.0 * 2000 + 48.0 * 49 / 2;
+    flop_is(&layer, PART_CORE_PROMPT, 2 * attended * 128 * (192 + 128) + 2.0 * 2048 * 32768 * 512);
+    flop_is(&layer, PART_CORE, 2.0 * 16 * 2048 * 128 * (576 + 512));
+    flop_is(&layer, PART_INDEX_SCORE, 2.0 * (16 * 2048 + 16.0 * 17 / 2) * 64 * 128);
+    layer.context = 2048;
+    assert_false(layer_work_runs(&layer, PART_CORE_PROMPT));
 }
 
 /* The trace's kernels add up to what was published for a micro-batch without its communication. */

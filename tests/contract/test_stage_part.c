@@ -25,10 +25,12 @@ TEST(each_part_runs_for_tokens_or_for_experts) {
         bool tokens = stage_part_is_in(part, STAGE_PHASE_DECODE) ||
                       stage_part_is_in(part, STAGE_PHASE_PROMPT);
         assert_true(tokens != stage_part_is_in(part, STAGE_PHASE_EXPERTS));
-        assert_int_equal(stage_part_is_optional(part), part == PART_DENSE);
+        bool index = part >= PART_INDEX_KEYS && part <= PART_INDEX_CHOICE;
+        assert_int_equal(stage_part_is_optional(part), part == PART_DENSE || index);
     }
     assert_false(stage_part_is_in(PART_CORE, STAGE_PHASE_PROMPT));
     assert_false(stage_part_is_in(PART_CORE_PROMPT, STAGE_PHASE_DECODE));
     assert_true(stage_part_is_of_context(PART_CORE) && stage_part_is_of_context(PART_CORE_PROMPT));
+    assert_true(stage_part_is_of_context(PART_INDEX_SCORE));
     assert_false(stage_part_is_of_context(PART_QUERY));
 }

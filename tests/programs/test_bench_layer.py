@@ -60,6 +60,17 @@ def check_report():
     assert done.returncode == 0 and "5 rows each" in done.stdout and "prompt:" not in done.stdout, done
 
 
+def check_weights():
+    for weights in ("int4-g32", "mxfp4"):
+        done = run(*SMALL, "--phase", "decode", "--activations", "bf16", "--weights", weights, "--json")
+        assert done.returncode == 0, done
+        report = json.loads(done.stdout)
+        assert report["weights"] == weights, report
+        parts = check_case(report["cases"][0], DECODE)
+        up = 2 * 96 * 192 * (0.5 + 2 / 32)  # gate and up; codes and a BF16 scale for each group
+        assert parts["expert_up"]["bytes"] == 2 * up + 24 * 4 * (192 + 2 * 96), parts["expert_up"]
+
+
 def check_device(device):
     done = run(*changed("--rounds", "1"), "--device", device, "--json")
     assert done.returncode == 0, done
@@ -125,6 +136,7 @@ for stand_in in stand_ins:
 if stand_ins:
     sys.exit()
 check_report()
+check_weights()
 check_memory()
 with tempfile.TemporaryDirectory() as scratch:
     check_table(scratch)

@@ -39,6 +39,16 @@ def generated(folder):
     assert plain["parameters"] == whole["parameters"], "the type does not change the shape"
 
 
+def packed(folder):
+    """Experts in four bits, and the first layers alone."""
+    whole = inspect(folder, "--verify")
+    for form in ("int4-g32", "mxfp4"):
+        run("make-checkpoint", folder, "--force", "--shape", "tiny", "--weights", form, "--layers", "2")
+        tiny = inspect(folder, "--verify")
+        assert tiny["experts_form"] == form and not tiny["fp8"] and tiny["layers"] == 2, tiny
+        assert tiny["parameters"] < whole["parameters"], tiny
+
+
 def from_a_config(folder):
     config = os.path.join(root, "models/tiny-r1/config.json")
     run("make-checkpoint", folder, "--shape", config, "--without-mtp")
@@ -48,6 +58,10 @@ def from_a_config(folder):
     for weights in ("fp8", "f16"):  # of a config.json that names no quantization
         run("make-checkpoint", folder, "--force", "--shape", plain, "--weights", weights)
         assert inspect(folder, "--verify")["fp8"] == (weights == "fp8"), weights
+    refuse(1, "multiples of 32", "make-checkpoint", folder, "--force", "--shape", plain, "--weights", "int4-g32")
+    kimi = os.path.join(root, "tests/golden/k2thinking-int4-g32/config.json")
+    run("make-checkpoint", folder, "--force", "--shape", kimi)
+    assert inspect(folder, "--verify")["experts_form"] == "int4-g32"
 
 
 def too_large(folder):
@@ -65,10 +79,13 @@ def too_large(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         generated(folder + "/tiny")
+        packed(folder + "/tiny")
         from_a_config(folder + "/copy")
         refuse(1, "no-such.json: cannot open it: No such file", "make-checkpoint", folder + "/x", "--shape",
                "no-such.json")
         too_large(folder)
+        refuse(2, "--layers is for named shapes; set num_hidden_layers", "make-checkpoint", folder + "/x", "--layers",
+               "2", "--shape", os.path.join(root, "models/tiny-r1/config.json"))
         refuse(2, "--mtp is for named shapes", "make-checkpoint", folder + "/x", "--mtp", "--shape",
                os.path.join(root, "models/tiny-r1/config.json"))
         refuse(1, "cannot|Not a directory|No such", "make-checkpoint", "/dev/null/x")

@@ -59,6 +59,12 @@ struct kernels {
      * ascending, by fma from 0. */
     void (*add_sum_bf16)(float *y, const uint16_t *const *x, const float *a, uint32_t count,
                          uint32_t n);
+    /* y[i] = sum of a[k] * max(0, x[k][i]) over k < rows, ascending, by fma from 0; x is
+     * [rows][x_stride], and a NaN in it counts as 0. */
+    void (*sum_positive)(float *y, const float *x, size_t x_stride, const float *a, uint32_t rows,
+                         uint32_t n);
+    /* y[i] = value of the E4M3 code times scale; the NaN codes count as 480 and -480. */
+    void (*float_from_e4m3)(float *y, const uint8_t *codes, float scale, uint32_t n);
     /* 1x128 groups (the last may be short): s = max(|x|max, 1e-4) / 448, codes[i] = value of
      * e4m3(x[i] / s) as a float; scales[ceil(n / 128)]. scale_power_of_two: s = 2^ceil(log2(s)),
      * the "ue8m0" format. codes may be x. DeepSeek-V3 inference/kernel.py act_quant. */

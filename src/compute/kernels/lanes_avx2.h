@@ -48,6 +48,12 @@ ALWAYS_INLINE lanes_bits lanes_load_16(const uint16_t *x) {
     return (lanes_bits)_mm256_cvtepu16_epi32(values);
 }
 
+ALWAYS_INLINE lanes lanes_load_e4m3(const uint8_t *x) {
+    __m128i codes = _mm_loadl_epi64((const __m128i *)(const void *)x);
+    __m128i halves = _mm_slli_epi16(_mm_cvtepi8_epi16(codes), 7);
+    return _mm256_cvtph_ps(_mm_and_si128(halves, _mm_set1_epi16((short)0xBF80)));
+}
+
 ALWAYS_INLINE lanes_bits lanes_load_some_16(const uint16_t *x, uint32_t count) {
     __m128i values = _mm_setzero_si128();
     memcpy(&values, x, count * sizeof *x);

@@ -44,6 +44,12 @@ ALWAYS_INLINE lanes_bits lanes_load_16(const uint16_t *x) {
     return (lanes_bits)_mm512_cvtepu16_epi32(values);
 }
 
+ALWAYS_INLINE lanes lanes_load_e4m3(const uint8_t *x) {
+    __m128i codes = _mm_loadu_si128((const __m128i *)(const void *)x);
+    __m256i halves = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+    return _mm512_cvtph_ps(_mm256_and_si256(halves, _mm256_set1_epi16((short)0xBF80)));
+}
+
 ALWAYS_INLINE lanes_bits lanes_load_some_16(const uint16_t *x, uint32_t count) {
     return (lanes_bits)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes_first(count), x));
 }

@@ -42,6 +42,14 @@ ALWAYS_INLINE lanes_bits lanes_load_16(const uint16_t *x) {
     return vmovl_u16(vld1_u16(x));
 }
 
+ALWAYS_INLINE lanes lanes_load_e4m3(const uint8_t *x) {
+    int8x8_t codes = vdup_n_s8(0);
+    memcpy(&codes, x, LANES);
+    int16x4_t halves = vshl_n_s16(vget_low_s16(vmovl_s8(codes)), 7);
+    halves = vand_s16(halves, vdup_n_s16((short)0xBF80));
+    return vcvt_f32_f16(vreinterpret_f16_s16(halves));
+}
+
 ALWAYS_INLINE lanes_bits lanes_load_some_16(const uint16_t *x, uint32_t count) {
     uint16x4_t values = vdup_n_u16(0);
     memcpy(&values, x, count * sizeof *x);

@@ -9,11 +9,7 @@
 #include <string.h>
 
 #include "base/number.h"
-
-/* A code's value times 2^-8: its bits, moved into a half-float. */
-static float fp8_scaled_down(uint8_t code) {
-    return float_from_f16((uint16_t)((code & 0x80u) << 8 | (code & 0x7Fu) << 7));
-}
+#include "compute/kernels/code_values.h"
 
 /* A code of four bits, as the chain takes it. */
 static float code_at(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
@@ -30,7 +26,7 @@ static void load_weights(const struct packed_matrix *weights, uint32_t panel, ui
     for (uint32_t i = 0; i < MATMUL_PANEL; i++) {
         switch (weights->type) {
         case WEIGHT_FP8:
-            w[i] = fp8_scaled_down(((const uint8_t *)weights->data)[at + i]);
+            w[i] = code_values_of_e4m3(((const uint8_t *)weights->data)[at + i]);
             break;
         case WEIGHT_BF16:
             w[i] = float_from_bf16(((const uint16_t *)weights->data)[at + i]);

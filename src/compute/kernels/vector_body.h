@@ -9,6 +9,7 @@
 
 #ifdef LANES
 #include "base/number.h"
+#include "compute/kernels/code_values.h"
 #include "compute/kernels/lanes.h"
 #include "compute/kernels/vector_any.h"
 
@@ -95,6 +96,38 @@ ALWAYS_INLINE lanes sum_rows(const uint16_t *const *x, const float *a, uint32_t 
 static void add_sum_bf16(float *y, const uint16_t *const *x, const float *a, uint32_t rows,
                          uint32_t n) {
     EACH(LANES, n, store(y + i, load(y + i, count, 0) + sum_rows(x, a, rows, i, count), count));
+}
+
+ALWAYS_INLINE void add_positive(struct sixteen *sums, const float *x, float a, uint32_t count) {
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < VECTORS_OF_16; v++) {
+        lanes value = load(x + v * LANES, sixteen_part(count, v), 0);
+        sums->of[v] = lanes_fma(lanes_all(a), lanes_larger(value, lanes_all(0)), sums->of[v]);
+    }
+}
+
+ALWAYS_INLINE void sum_positive_16(float *y, const float *x, size_t x_stride, const float *a,
+                                   uint32_t rows, uint32_t count) {
+    struct sixteen sums = sixteen_all(0);
+    for (uint32_t k = 0; k < rows; k++)
+        add_positive(&sums, x + k * x_stride, a[k], count);
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < VECTORS_OF_16; v++)
+        store(y + v * LANES, sums.of[v], sixteen_part(count, v));
+}
+
+static void sum_positive(float *y, const float *x, size_t x_stride, const float *a, uint32_t rows,
+                         uint32_t n) {
+    EACH(16, n, sum_positive_16(y + i, x + i, x_stride, a, rows, count));
+}
+
+static void from_e4m3(float *y, const uint8_t *codes, float scale, uint32_t n) {
+    const float factor = scale * 0x1p8f;
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        lanes_store(y + i, lanes_load_e4m3(codes + i) * lanes_all(factor));
+    for (; i < n; i++)
+        y[i] = code_values_of_e4m3(codes[i]) * factor;
 }
 
 /* The nearest E4M3 value, ties to even, beyond 448 saturated: base/number.h. */

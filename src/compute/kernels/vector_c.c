@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/number.h"
+#include "compute/kernels/code_values.h"
 #include "compute/kernels/vector_any.h"
 
 #define LANES 16
@@ -136,6 +137,21 @@ static void add_sum_bf16(float *y, const uint16_t *const *x, const float *a, uin
         for (uint32_t k = 0; k < count; k++)
             sum = fmaf(a[k], float_from_bf16(x[k][i]), sum);
         y[i] = y[i] + bf16_rounded(sum);
+    }
+}
+
+static void from_e4m3(float *y, const uint8_t *codes, float scale, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = code_values_of_e4m3(codes[i]) * (scale * 0x1p8f);
+}
+
+static void sum_positive(float *y, const float *x, size_t x_stride, const float *a, uint32_t rows,
+                         uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < rows; k++)
+            sum = fmaf(a[k], x[k * x_stride + i] > 0 ? x[k * x_stride + i] : 0, sum);
+        y[i] = sum;
     }
 }
 

@@ -144,6 +144,7 @@ void attention_begin(const struct pass *pass) {
     token_loop_run(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
     attention_index_write_rows(pass);
+    if (shape_has_index(model->shape)) pass_part(pass, PART_INDEX_KEYS);
     attention_index_choose(pass);
     attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
 }

@@ -239,13 +239,8 @@ static void attention_index_score(const struct index_tile *tile, uint32_t token,
         .k = width,
     };
     model->kernels->gemm(&product);
-    memset(scores, 0, rows * sizeof *scores);
-    for (uint32_t head = 0; head < heads; head++) {
-        float *products = room->index_products + (size_t)head * KV_BLOCK_TOKENS;
-        for (uint32_t row = 0; row < rows; row++)
-            products[row] = products[row] > 0 ? products[row] : 0;
-        model->kernels->add_scaled(scores, products, weights[head], rows);
-    }
+    model->kernels->sum_positive(scores, room->index_products, KV_BLOCK_TOKENS, weights, heads,
+                                 rows);
 }
 
 /* A work item is a block of keys, for all tokens of the tile. */
@@ -324,7 +319,9 @@ static void attention_index_choose_run(const struct pass *pass, const struct run
         uint32_t blocks = (uint32_t)divide_up(
             attention_index_end(&tile, tile.first + tile.count - 1), KV_BLOCK_TOKENS);
         team_run(model->team, attention_index_score_blocks, &tile, blocks, 1);
+        pass_part(pass, PART_INDEX_SCORE);
         token_loop_run(model, attention_index_choose_tokens, &tile, tile.count);
+        pass_part(pass, PART_INDEX_CHOICE);
     }
 }
 
@@ -336,6 +333,7 @@ void attention_index_choose(const struct pass *pass) {
         any |= attention_index_dense(pass, &batch->runs[i]) < batch->runs[i].token_count;
     if (!any) return;
     attention_index_begin_queries(pass);
+    pass_part(pass, PART_INDEX_QUERY);
     for (uint32_t i = 0; i < batch->run_count; i++)
         attention_index_choose_run(pass, &batch->runs[i]);
 }

@@ -160,15 +160,15 @@ void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels,
 void kv_pages_read(const struct kv_pages *pages, const struct kernels *kernels, uint32_t index,
                    const void *row, float *values_out) {
     const struct kv_group *group = &pages->format.groups[index];
-    const uint8_t *codes = row;
     if (group->element == KV_ELEMENT_F32)
         memcpy(values_out, row, group->width * sizeof *values_out);
     else if (group->element == KV_ELEMENT_BF16)
         kernels->float_from_bf16(values_out, row, group->width);
     else
-        for (uint32_t i = 0; i < group->width; i++)
-            values_out[i] =
-                float_from_e4m3(codes[i]) * kv_pages_scales(group, row)[i / QUANT_GROUP];
+        for (uint32_t i = 0; i < group->width; i += QUANT_GROUP)
+            kernels->float_from_e4m3(values_out + i, (const uint8_t *)row + i,
+                                     kv_pages_scales(group, row)[i / QUANT_GROUP],
+                                     min_u32(group->width - i, QUANT_GROUP));
 }
 
 void kv_pages_clear_row(const struct kv_pages *pages, uint32_t page, uint32_t slice,

@@ -17,6 +17,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/number.h"
+#include "compute/kernels/matmul.h"
 #include "compute/weights/layout.h"
 
 #define SHARDS_MAX 4096
@@ -39,10 +40,10 @@ struct writer {
     uint64_t total_bytes, done_bytes;
     FILE *file; /* the shard being written */
     char path[PATH_BYTES];
-    float *rows;    /* [QUANT_GROUP][columns] */
-    uint8_t *coded; /* the rows in the file's format */
-    float *scales;  /* of the last written tensor, [row blocks][column blocks] */
-    size_t row_room, scale_room;
+    float *rows;     /* [QUANT_GROUP][columns] */
+    uint8_t *coded;  /* the rows in the file's format */
+    uint8_t *scales; /* of the last written tensor, in the file's format */
+    size_t row_room, scale_bytes;
 };
 
 /* ---- values ---- */
@@ -141,12 +142,64 @@ static void quantize(struct writer *writer, const struct layout_tensor *tensor, 
             for (uint64_t k = from; k < to; k++)
                 largest = fmaxf(largest, fabsf(writer->rows[i * columns + k]));
         const float scale = largest > 0 ? largest / 448.0f : 1.0f;
-        writer->scales[first / QUANT_GROUP * blocks + block] = scale;
+        memcpy(writer->scales + (first / QUANT_GROUP * blocks + block) * sizeof scale, &scale,
+               sizeof scale);
         for (uint64_t i = 0; i < count; i++)
             for (uint64_t k = from; k < to; k++)
                 writer->coded[i * columns + k] =
                     e4m3_from_float(writer->rows[i * columns + k] / scale);
     }
+}
+
+/* The nearest value of E2M1; of two equally near ones the one with an even code. */
+static uint32_t e2m1_from_float(float value) {
+    const float size = fabsf(value);
+    uint32_t code = 0;
+    for (uint32_t i = 1; i < 8; i++) {
+        const float before = weight_type_value(WEIGHT_MXFP4, i - 1);
+        const float half = (before + weight_type_value(WEIGHT_MXFP4, i)) / 2;
+        if (size > half || (size == half && i % 2 == 0)) code = i;
+    }
+    return value < 0 ? code + 8 : code;
+}
+
+/* The scale of a group, written at `out`: BF16, largest magnitude / 7; or of MXFP4 a power of two
+ * by which the largest magnitude is from 4 to below 8. */
+static float group_scale(enum tensor_type type, float largest, uint8_t *out) {
+    if (type == TENSOR_MXFP4) {
+        const int exponent = largest > 0 ? ilogbf(largest) - 2 : 0;
+        *out = (uint8_t)(exponent + 127);
+        return ldexpf(1, exponent);
+    }
+    const uint16_t scale = bf16_from_float(largest > 0 ? largest / 7 : 1);
+    memcpy(out, &scale, sizeof scale);
+    return float_from_bf16(scale);
+}
+
+/* Groups of channels: codes of four bits, the first channel's lowest, and a scale each. */
+static void quantize_groups(struct writer *writer, const struct checkpoint_part *part,
+                            uint64_t first, uint64_t count) {
+    const bool mxfp4 = part->type == TENSOR_MXFP4;
+    const uint64_t columns = part->tensor.columns, group = part->type == TENSOR_INT4_128 ? 128 : 32;
+    memset(writer->coded, 0, count * columns / 2);
+    for (uint64_t at = 0; at < count * columns; at += group) {
+        float largest = 0;
+        for (uint64_t i = at; i < at + group; i++)
+            largest = fmaxf(largest, fabsf(writer->rows[i]));
+        const uint64_t index = (first * columns + at) / group;
+        const float scale =
+            group_scale(part->type, largest, writer->scales + index * (mxfp4 ? 1 : 2));
+        for (uint64_t i = at; i < at + group; i++) {
+            const float value = writer->rows[i] / scale;
+            const uint32_t code =
+                mxfp4 ? e2m1_from_float(value) : (uint32_t)(fmaxf(-8, fminf(7, rintf(value))) + 8);
+            writer->coded[i / 2] |= (uint8_t)(code << (i % 2 * 4));
+        }
+    }
+}
+
+static bool is_packed(enum tensor_type type) {
+    return type >= TENSOR_INT4_32 && type <= TENSOR_MXFP4;
 }
 
 static void random_checkpoint_encode(struct writer *writer, const struct checkpoint_part *part,
@@ -155,6 +208,8 @@ static void random_checkpoint_encode(struct writer *writer, const struct checkpo
     uint16_t half;
     if (part->type == TENSOR_E4M3) {
         quantize(writer, &part->tensor, first, count);
+    } else if (is_packed(part->type)) {
+        quantize_groups(writer, part, first, count);
     } else if (part->type == TENSOR_F32) {
         memcpy(writer->coded, writer->rows, values * sizeof(float));
     } else {
@@ -168,38 +223,48 @@ static void random_checkpoint_encode(struct writer *writer, const struct checkpo
 
 /* ---- layout of the files ---- */
 
-static void add_part(struct writer *writer, const struct layout_tensor *tensor,
-                     enum tensor_type type, bool is_scale) {
+static struct checkpoint_part *add_part(struct writer *writer, const struct layout_tensor *tensor,
+                                        enum tensor_type type) {
     if (writer->part_count == writer->part_room) {
         writer->part_room = writer->part_room ? 2 * writer->part_room : 256;
         writer->parts = realloc(writer->parts, writer->part_room * sizeof *writer->parts);
         check(writer->parts);
     }
     struct checkpoint_part *part = &writer->parts[writer->part_count++];
-    *part = (struct checkpoint_part){.tensor = *tensor, .type = type, .is_scale = is_scale};
-    if (is_scale) {
-        size_t end = strlen(tensor->name);
-        format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, LAYOUT_SCALE_SUFFIX);
-        part->tensor.rows = divide_up(tensor->rows, QUANT_GROUP);
-        part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
-    }
-    const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
-    part->bytes = tensor_type_bytes(type, rows * columns);
+    *part = (struct checkpoint_part){.tensor = *tensor, .type = type};
+    part->bytes = tensor_type_bytes(type, tensor->rows * tensor->columns);
     writer->total_bytes += part->bytes;
-    if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
-    if (!is_scale && columns > writer->row_room) writer->row_room = columns;
+    return part;
+}
+
+static void random_checkpoint_add_suffix(struct checkpoint_part *part, const char *suffix) {
+    size_t end = strlen(part->tensor.name);
+    format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, "%s", suffix);
+}
+
+/* Adds a weight and its scales, if it has any. */
+static void add_weight(struct writer *writer, const struct layout_tensor *tensor,
+                       enum tensor_type type) {
+    const struct layout_stored stored = layout_stored_as(type, tensor->rows, tensor->columns);
+    struct checkpoint_part *part = add_part(writer, tensor, type);
+    if (tensor->columns > writer->row_room) writer->row_room = tensor->columns;
+    if (is_packed(type)) random_checkpoint_add_suffix(part, LAYOUT_PACKED_SUFFIX);
+    if (!stored.scale_suffix) return;
+    struct layout_tensor scale = *tensor;
+    scale.rows = stored.scale_rows;
+    scale.columns = stored.scale_columns;
+    part = add_part(writer, &scale, stored.scale_type);
+    part->is_scale = true;
+    random_checkpoint_add_suffix(part, stored.scale_suffix);
+    if (part->bytes > writer->scale_bytes) writer->scale_bytes = part->bytes;
 }
 
 static enum status plan_tensor(void *context, const struct layout_tensor *tensor,
                                struct error *error) {
     struct writer *writer = context;
     if (tensor->is_mtp && writer->plan->without_mtp) return STATUS_OK;
-    if (writer->shape.fp8 && tensor->quantized) {
-        add_part(writer, tensor, TENSOR_E4M3, false);
-        add_part(writer, tensor, TENSOR_F32, true);
-    } else {
-        add_part(writer, tensor, tensor->is_bias ? TENSOR_F32 : writer->plan->type, false);
-    }
+    const struct layout_stored stored = layout_stored(&writer->shape, tensor);
+    add_weight(writer, tensor, stored.type == TENSOR_BF16 ? writer->plan->type : stored.type);
     return STATUS_OK;
 }
 
@@ -232,6 +297,17 @@ static enum status close_file(struct writer *writer, enum status status, struct 
     return error_set(error, STATUS_IO, "%s: cannot be written: %s", writer->path, strerror(errno));
 }
 
+/* Codes of four bits lie in words, or in MXFP4's bytes, as compressed-tensors has them. */
+static uint32_t codes_of_element(enum tensor_type type) {
+    if (!is_packed(type)) return 1;
+    return type == TENSOR_MXFP4 ? 2 : 8;
+}
+
+static const char *file_type(enum tensor_type type) {
+    if (type == TENSOR_MXFP4 || type == TENSOR_E8M0) return "U8";
+    return is_packed(type) ? "I32" : tensor_type_name(type);
+}
+
 /* Writes the JSON of one shard's header, padded so that the data begins at a multiple of eight. */
 static void random_checkpoint_write_header(struct writer *writer, uint32_t shard) {
     char *text = NULL;
@@ -244,9 +320,10 @@ static void random_checkpoint_write_header(struct writer *writer, uint32_t shard
         const struct checkpoint_part *part = &writer->parts[i];
         if (part->shard != shard) continue;
         fprintf(memory, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu", part->tensor.name,
-                tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
+                file_type(part->type), (unsigned long long)part->tensor.rows);
         if (part->tensor.dims == 2)
-            fprintf(memory, ",%llu", (unsigned long long)part->tensor.columns);
+            fprintf(memory, ",%llu",
+                    (unsigned long long)(part->tensor.columns / codes_of_element(part->type)));
         fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", offset, offset + part->bytes);
         offset += part->bytes;
     }
@@ -344,7 +421,7 @@ static enum status random_checkpoint_prepare(struct writer *writer, struct error
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
     writer->coded = malloc(tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
-    writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
+    writer->scales = malloc(writer->scale_bytes + 1);
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;
 }
@@ -360,79 +437,4 @@ enum status random_checkpoint_write(const struct random_checkpoint *plan, struct
     free(writer.coded);
     free(writer.scales);
     return status;
-}
-
-/* ---- named shapes ---- */
-
-static const char v3_family[] =
-    "  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\",\n"
-    "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, "
-    "\"topk_group\": 4,\n"
-    "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", "
-    "\"norm_topk_prob\": true,\n"
-    "  \"routed_scaling_factor\": 2.5,\n";
-static const char v2_family[] =
-    "  \"architectures\": [\"DeepseekV2ForCausalLM\"], \"model_type\": \"deepseek_v2\",\n"
-    "  \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"n_group\": 1, "
-    "\"topk_group\": 1,\n"
-    "  \"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", "
-    "\"norm_topk_prob\": false,\n"
-    "  \"routed_scaling_factor\": 1.0,\n";
-static const struct {
-    const char *name, *family, *keys;
-} shapes[] = {
-    {"v3", v3_family,
-     "  \"hidden_size\": 7168, \"num_hidden_layers\": 61, \"first_k_dense_replace\": 3,\n"
-     "  \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048,\n"
-     "  \"n_routed_experts\": 256, \"num_attention_heads\": 128, \"q_lora_rank\": 1536,\n"
-     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-     "  \"v_head_dim\": 128, \"vocab_size\": 129280, \"max_position_embeddings\": 163840,\n"
-     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-     "    \"original_max_position_embeddings\": 4096},\n"},
-    {"v2-lite", v2_family,
-     "  \"hidden_size\": 2048, \"num_hidden_layers\": 27, \"first_k_dense_replace\": 1,\n"
-     "  \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408,\n"
-     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": null,\n"
-     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-     "  \"v_head_dim\": 128, \"vocab_size\": 102400, \"max_position_embeddings\": 163840,\n"
-     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-     "    \"beta_slow\": 1, \"mscale\": 0.707, \"mscale_all_dim\": 0.707,\n"
-     "    \"original_max_position_embeddings\": 4096},\n"},
-    {"dsv3b", v3_family,
-     "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
-     "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
-     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
-     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-     "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
-     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-     "    \"original_max_position_embeddings\": 4096},\n"},
-    {"tiny", v3_family,
-     "  \"hidden_size\": 192, \"num_hidden_layers\": 3, \"first_k_dense_replace\": 1,\n"
-     "  \"intermediate_size\": 320, \"moe_intermediate_size\": 96,\n"
-     "  \"n_routed_experts\": 32, \"num_attention_heads\": 4, \"q_lora_rank\": 96,\n"
-     "  \"kv_lora_rank\": 64, \"qk_nope_head_dim\": 32, \"qk_rope_head_dim\": 16,\n"
-     "  \"v_head_dim\": 32, \"vocab_size\": 600, \"max_position_embeddings\": 2560,\n"
-     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-     "    \"original_max_position_embeddings\": 64},\n"},
-};
-
-size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
-                                char out[RANDOM_CHECKPOINT_CONFIG_BYTES]) {
-    static const char quantization[] =
-        "  \"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\",\n"
-        "    \"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
-    for (size_t i = 0; i < ARRAY_COUNT(shapes); i++)
-        if (!strcmp(name, shapes[i].name))
-            return format_text(
-                out, RANDOM_CHECKPOINT_CONFIG_BYTES,
-                "{\n%s%s%s  \"num_nextn_predict_layers\": %d,\n"
-                "  \"rope_theta\": 10000, \"rms_norm_eps\": 1e-06,\n"
-                "  \"hidden_act\": \"silu\", \"attention_bias\": false, \"tie_word_embeddings\": "
-                "false,\n"
-                "  \"bos_token_id\": 0, \"eos_token_id\": 1, \"torch_dtype\": \"bfloat16\"\n}\n",
-                shapes[i].family, shapes[i].keys, fp8 ? quantization : "", mtp ? 1 : 0);
-    return 0;
 }

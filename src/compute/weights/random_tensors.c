@@ -16,10 +16,12 @@
 #include "base/number.h"
 #include "compute/weights/layout.h"
 
-#define CODES_DEVIATION 1.157f /* of codes 0x30 to 0x3F, either sign */
-#define SCALES_MAX 16          /* widths of FP8 matrices in one model */
+#define CODES_DEVIATION 1.157f /* of E4M3 codes 0x30 to 0x3F, either sign */
+#define INT4_DEVIATION 4.637f  /* of all values from -8 to 7 */
+#define E2M1_DEVIATION 2.926f  /* of all codes */
+#define SCALES_MAX 16          /* widths and types of matrices with scales in one model */
 
-enum random_kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
+enum random_kind { KIND_CODES, KIND_NIBBLES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
 
 struct region {
     size_t at, bytes;
@@ -29,7 +31,8 @@ struct draw {
     const struct shape *shape;
     struct region regions[KIND_COUNT];
     struct {
-        uint64_t columns; /* of the weight */
+        uint64_t columns;      /* of the weight */
+        enum tensor_type type; /* of the weight */
         struct region region;
     } scales[SCALES_MAX];
     uint32_t scale_count;
@@ -40,24 +43,22 @@ struct draw {
     uint32_t tensor_count;
 };
 
-static enum random_kind random_tensors_kind_of(const struct draw *draw,
-                                               const struct layout_tensor *tensor) {
+static enum random_kind random_tensors_kind_of(const struct layout_tensor *tensor,
+                                               enum tensor_type type) {
     if (tensor->is_bias) return KIND_ZEROS;
     if (tensor->kind == LAYOUT_NORM) return KIND_ONES;
-    return draw->shape->fp8 && tensor->quantized ? KIND_CODES : KIND_HALVES;
+    if (type == TENSOR_BF16) return KIND_HALVES;
+    return type == TENSOR_E4M3 ? KIND_CODES : KIND_NIBBLES;
 }
 
-static enum tensor_type type_of(enum random_kind kind) {
-    if (kind == KIND_ZEROS) return TENSOR_F32;
-    return kind == KIND_CODES ? TENSOR_E4M3 : TENSOR_BF16;
-}
-
-static struct region *scales_of(struct draw *draw, uint64_t columns) {
+static struct region *scales_of(struct draw *draw, uint64_t columns, enum tensor_type type) {
     uint32_t i = 0;
-    while (i < draw->scale_count && draw->scales[i].columns != columns)
+    while (i < draw->scale_count &&
+           (draw->scales[i].columns != columns || draw->scales[i].type != type))
         i++;
     check(i < SCALES_MAX);
     draw->scales[i].columns = columns;
+    draw->scales[i].type = type;
     if (i == draw->scale_count) draw->scale_count++;
     return &draw->scales[i].region;
 }
@@ -86,13 +87,14 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
 static enum status random_tensors_visit(void *context, const struct layout_tensor *wanted,
                                         struct error *error) {
     struct draw *draw = context;
-    enum random_kind kind = random_tensors_kind_of(draw, wanted);
-    add(draw, wanted, "", type_of(kind), &draw->regions[kind]);
-    if (kind != KIND_CODES) return STATUS_OK;
+    const struct layout_stored stored = layout_stored(draw->shape, wanted);
+    add(draw, wanted, "", stored.type, &draw->regions[random_tensors_kind_of(wanted, stored.type)]);
+    if (!stored.scale_suffix) return STATUS_OK;
     struct layout_tensor scale = *wanted;
-    scale.rows = divide_up(wanted->rows, QUANT_GROUP);
-    scale.columns = divide_up(wanted->columns, QUANT_GROUP);
-    add(draw, &scale, LAYOUT_SCALE_SUFFIX, TENSOR_F32, scales_of(draw, wanted->columns));
+    scale.rows = stored.scale_rows;
+    scale.columns = stored.scale_columns;
+    add(draw, &scale, stored.scale_suffix, stored.scale_type,
+        scales_of(draw, wanted->columns, stored.type));
     return STATUS_OK;
 }
 
@@ -114,9 +116,28 @@ static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
     }
 }
 
-static void fill_floats(char *to, size_t bytes, float value) {
-    for (size_t i = 0; i < bytes; i += sizeof value)
-        memcpy(to + i, &value, sizeof value);
+static void fill_with(const struct draw *draw, const struct region *region, const void *value,
+                      size_t bytes) {
+    for (size_t i = 0; i < region->bytes; i += bytes)
+        memcpy(draw->base + region->at + i, value, bytes);
+}
+
+/* Fills scales of a type's codes, so that a product's outputs are about as large as its inputs. */
+static void fill_scales(const struct draw *draw, uint32_t index) {
+    const enum tensor_type type = draw->scales[index].type;
+    const float deviation = type == TENSOR_E4M3    ? CODES_DEVIATION
+                            : type == TENSOR_MXFP4 ? E2M1_DEVIATION
+                                                   : INT4_DEVIATION;
+    const float scale = 1 / (deviation * sqrtf((float)draw->scales[index].columns));
+    const uint16_t half = bf16_from_float(scale);
+    const uint8_t exponent = (uint8_t)(127 + (int)roundf(log2f(scale)));
+    const struct region *region = &draw->scales[index].region;
+    if (type == TENSOR_E4M3)
+        fill_with(draw, region, &scale, sizeof scale);
+    else if (type == TENSOR_MXFP4)
+        fill_with(draw, region, &exponent, sizeof exponent);
+    else
+        fill_with(draw, region, &half, sizeof half);
 }
 
 /* BF16 values of about 1/sqrt(hidden). */
@@ -132,11 +153,12 @@ static void random_tensors_fill_all(const struct draw *draw) {
     const struct region *codes = &draw->regions[KIND_CODES], *ones = &draw->regions[KIND_ONES];
     /* E4M3 codes of random sign, with magnitudes from 0.5 to 1.875 */
     fill(draw->base + codes->at, codes->bytes, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
+    const struct region *nibbles = &draw->regions[KIND_NIBBLES];
+    fill(draw->base + nibbles->at, nibbles->bytes, UINT64_MAX, 0);
     fill_halves(draw);
     fill(draw->base + ones->at, ones->bytes, 0, bf16_from_float(1) * 0x0001000100010001u);
     for (uint32_t i = 0; i < draw->scale_count; i++)
-        fill_floats(draw->base + draw->scales[i].region.at, draw->scales[i].region.bytes,
-                    1 / (CODES_DEVIATION * sqrtf((float)draw->scales[i].columns)));
+        fill_scales(draw, i);
 }
 
 static size_t random_tensors_place(struct region *region, size_t used) {

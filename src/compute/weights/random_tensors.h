@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A checkpoint of random weights in memory instead of files, to time a shape at its real size
  * without writing it first. Tensors of one type share their bytes, so it needs memory only for the
- * largest of them; the packed model has its full size. FP8 codes are evenly distributed, with
- * scales that keep outputs of a product at the magnitude of its inputs. Norms are 1 and biases 0.
+ * largest of them; the packed model has its full size. Codes are evenly distributed, with scales
+ * that keep outputs of a product at the magnitude of its inputs. Norms are 1 and biases 0.
  */
 #pragma once
 

@@ -42,6 +42,8 @@ enum kernel {
     ROUND_BF16,
     BF16_BOTH_WAYS,
     ADD_SUM,
+    SUM_POSITIVE,
+    FROM_E4M3,
     ROTATE,
     ROTATE_INTERLEAVED,
     QUANTIZE,
@@ -57,6 +59,8 @@ static const char *const kernel_names[] = {"rmsnorm",
                                            "round_bf16",
                                            "bf16 both ways",
                                            "add_sum_bf16",
+                                           "sum_positive",
+                                           "float_from_e4m3",
                                            "rotate",
                                            "rotate interleaved",
                                            "quantize",
@@ -101,6 +105,15 @@ static void run_kernel(const struct kernels *level, enum kernel kernel, const fl
         level->bf16_from_float(bits, w, n);
         level->add_sum_bf16(out->y, (const uint16_t *const[]){bits, bits, bits},
                             (const float[]){0.37f, -1.3f, 0.011f}, 1 + n % 3, n);
+        break;
+    case SUM_POSITIVE: { /* rows that overlap: a row of n behind another by a channel */
+        uint32_t columns = n > 4 ? n - 3 : 1, rows = n > 4 ? 4 : 1;
+        memset(out->y, 0, n * sizeof(float));
+        level->sum_positive(out->y, x, 1, w, rows, columns);
+        break;
+    }
+    case FROM_E4M3:
+        level->float_from_e4m3(out->y, (const uint8_t *)(const void *)x, 0.75f, n);
         break;
     case ROTATE:
     case ROTATE_INTERLEAVED:
@@ -262,6 +275,31 @@ TEST(a_sum_of_rows_is_rounded_once_and_added) {
             assert_true(fabs(added - sum) <= fabs(sum) * 0x1p-8 + slack);
         }
     }
+}
+
+/* A sum of what is positive, and all 256 codes. */
+TEST(an_indexers_kernels_are_right) {
+    uint64_t state = 26;
+    float x[ROWS_MAX][40], a[ROWS_MAX], y[256];
+    uint8_t codes[256];
+    for (uint32_t k = 0; k < ROWS_MAX; k++)
+        levels_fill(&state, NUMBERS_NORMAL, x[k], 40);
+    levels_fill(&state, NUMBERS_NORMAL, a, ROWS_MAX);
+    kernels_table_c.sum_positive(y, x[0], 40, a, ROWS_MAX, 40);
+    for (uint32_t i = 0; i < 40; i++) {
+        double sum = 0, size = 0;
+        for (uint32_t k = 0; k < ROWS_MAX; k++) {
+            sum += (double)a[k] * fmax((double)x[k][i], 0);
+            size += fabs((double)a[k] * (double)x[k][i]);
+        }
+        assert_true(fabs((double)y[i] - sum) <= 1e-6 * size);
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        codes[i] = (uint8_t)i;
+    kernels_table_c.float_from_e4m3(y, codes, 3, 256);
+    for (uint32_t i = 0; i < 256; i++)
+        assert_true(y[i] ==
+                    (i % 128 == 127 ? (i < 128 ? 1440 : -1440) : float_from_e4m3(codes[i]) * 3));
 }
 
 /* Codes are what e4m3(x / s) says, with s by its formula; s as a power of two is the next one up.

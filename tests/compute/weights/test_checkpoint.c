@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "base/number.h"
 #include "compute/weights/checkpoint.h"
+#include "compute/weights/named_shapes.h"
 #include "config_text.h"
 #include "sandbox.h"
 
@@ -503,8 +504,9 @@ TEST_IN_SANDBOX(identity_reports_weights_apart) {
     assert_memory_not_equal(first, other, 32);
     identify(*cmocka_state, 1, CONFIG(FP8, {"routed_scaling_factor", "3.0"}), other);
     assert_memory_not_equal(first, other, 32);
-    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    struct bytes tiny = {config, random_checkpoint_config("tiny", true, false, config)};
+    char config[NAMED_SHAPES_CONFIG_BYTES];
+    struct bytes tiny = {config,
+                         named_shapes_write_config(&(struct named_shape){.name = "tiny"}, config)};
     identify(*cmocka_state, 1, tiny, first); /* larger than what is hashed whole */
     identify(*cmocka_state, 2, tiny, other);
     assert_memory_not_equal(first, other, 32);

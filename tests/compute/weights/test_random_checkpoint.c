@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the writer of random checkpoints: what it writes opens as a whole checkpoint in every
- * type and cut, the same seed gives the same weights, and FP8 weights are the BF16 ones, rounded
- * further. A file that has a name already stays as it is, and its name leads to the new one.
+ * type and cut, the same seed gives the same weights, and weights in FP8 or four bits are the BF16
+ * ones, rounded further. A file that has a name already stays as it is, and its name leads to the
+ * new one.
  */
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,17 +142,55 @@ TEST_IN_SANDBOX(the_last_write_counts) {
     checkpoint_close(opened(*cmocka_state));
 }
 
-TEST_IN_SANDBOX(each_named_shape_is_what_its_name_says) {
-    char text[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    struct shape shape;
-    struct error error;
-    size_t bytes = random_checkpoint_config("dsv3b", true, false, text);
-    assert_int_equal(shape_parse((struct bytes){text, bytes}, "dsv3b", &shape, &error), STATUS_OK);
-    assert_true(shape.fp8 && shape.hidden == 1024 && shape.layers == 8 && shape.mtp_layers == 0);
-    bytes = random_checkpoint_config("tiny", false, true, text);
-    assert_int_equal(shape_parse((struct bytes){text, bytes}, "tiny", &shape, &error), STATUS_OK);
-    assert_true(!shape.fp8 && shape.mtp_layers == 1);
-    assert_int_equal(random_checkpoint_config("huge", false, false, text), 0);
+#define EXPERT "model.layers.1.mlp.experts.3.up_proj.weight"
+#define PACKED_SIZES                                                                               \
+    {"hidden_size", "256"}, {                                                                      \
+        "moe_intermediate_size", "128"                                                             \
+    }
+#define PACKED(format, type, group)                                                                \
+    {                                                                                              \
+        "quantization_config",                                                                     \
+            "{\"quant_method\": \"compressed-tensors\", \"format\": \"" format "\","               \
+            "\"config_groups\": {\"group_0\": {\"weights\": {\"num_bits\": 4, \"type\": \"" type   \
+            "\", \"symmetric\": true, \"strategy\": \"group\", \"group_size\": " group "}}}}"      \
+    }
+
+/* A code is the nearest to the weight: half a step, of a group's largest magnitude / 7 or of the
+ * steps of E2M1 (at most 2 of 6, while 6 / 8 of the largest may be missing). */
+static void codes_are_near(const char *folder, struct bytes config, enum tensor_type type,
+                           float share) {
+    static float codes[128 * 256], plain[128 * 256], scales[128 * 8];
+    const uint32_t group = type == TENSOR_INT4_128 ? 128 : 32;
+    sandbox_write(folder, (struct random_checkpoint){.config = config, .seed = 3, .shards = 3});
+    struct checkpoint *checkpoint = opened(folder);
+    const struct tensor *weight = checkpoint_tensor(checkpoint, EXPERT);
+    assert_int_equal(weight->type, type);
+    assert_int_equal(checkpoint_tensor(checkpoint, WEIGHT)->type, TENSOR_BF16);
+    tensor_to_float(weight, 0, 128 * 256, codes);
+    tensor_to_float(checkpoint_scale(checkpoint, weight), 0, 128 * 256 / group, scales);
+    checkpoint_close(checkpoint);
+    sandbox_write(folder, (struct random_checkpoint){
+                              .config = CONFIG(PACKED_SIZES), .seed = 3, .type = TENSOR_F32});
+    checkpoint = opened(folder);
+    tensor_to_float(checkpoint_tensor(checkpoint, EXPERT), 0, 128 * 256, plain);
+    checkpoint_close(checkpoint);
+    for (uint32_t at = 0; at < 128 * 256; at += group) {
+        float largest = 0;
+        for (uint32_t i = at; i < at + group; i++)
+            largest = fmaxf(largest, fabsf(plain[i]));
+        for (uint32_t i = at; i < at + group; i++)
+            assert_true(fabsf(codes[i] * scales[at / group] - plain[i]) <= share * largest);
+    }
+}
+
+TEST_IN_SANDBOX(codes_of_four_bits_are_the_same_weights_rounded) {
+    codes_are_near(*cmocka_state, CONFIG(PACKED_SIZES, PACKED("pack-quantized", "int", "32")),
+                   TENSOR_INT4_32, 0.075f);
+    codes_are_near(*cmocka_state, CONFIG(PACKED_SIZES, PACKED("pack-quantized", "int", "128")),
+                   TENSOR_INT4_128, 0.075f);
+    codes_are_near(*cmocka_state,
+                   CONFIG(PACKED_SIZES, PACKED("mxfp4-pack-quantized", "float", "32")),
+                   TENSOR_MXFP4, 0.26f);
 }
 
 TEST_IN_SANDBOX(refuses_what_it_cannot_write) {

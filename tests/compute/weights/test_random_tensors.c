@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the checkpoint in memory: it has every tensor that the shape asks for, with its scales,
- * all values finite, FP8 weights of the size that keeps a product's results near its inputs', and
+ * all values finite, codes of the size that keeps a product's results near its inputs', and
  * a model opens on it and runs.
  */
 #include <math.h>
@@ -11,12 +11,13 @@
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/weights/layout.h"
-#include "compute/weights/random_checkpoint.h"
+#include "compute/weights/named_shapes.h"
 #include "compute/weights/random_tensors.h"
 
-static struct shape shape_of(const char *name, bool fp8) {
-    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    size_t bytes = random_checkpoint_config(name, fp8, false, config);
+static struct shape shape_of(const char *name, enum named_weights weights) {
+    char config[NAMED_SHAPES_CONFIG_BYTES];
+    struct named_shape named = {.name = name, .weights = weights};
+    size_t bytes = named_shapes_write_config(&named, config);
     struct error error = {""};
     struct shape shape;
     assert_true(bytes > 0);
@@ -31,23 +32,28 @@ static enum status find(void *context, const struct layout_tensor *wanted, struc
     assert_int_equal(tensor->shape[0], wanted->rows);
     assert_int_equal(tensor->shape[1], wanted->columns);
     assert_int_equal(tensor_check_finite(tensor, error), STATUS_OK);
-    if (tensor->type != TENSOR_E4M3) return STATUS_OK;
+    const struct layout_stored stored =
+        layout_stored_as(tensor->type, wanted->rows, wanted->columns);
     const struct tensor *scale = checkpoint_scale(context, tensor);
-    assert_non_null(scale);
-    assert_int_equal(scale->shape[0], divide_up(wanted->rows, QUANT_GROUP));
-    assert_int_equal(scale->shape[1], divide_up(wanted->columns, QUANT_GROUP));
-    float values[64], factor, squares = 0;
-    tensor_to_float(tensor, 0, 64, values);
+    assert_int_equal(scale != NULL, stored.scale_suffix != NULL);
+    if (!scale) return STATUS_OK;
+    assert_int_equal(scale->shape[0], stored.scale_rows);
+    assert_int_equal(scale->shape[1], stored.scale_columns);
+    float values[96], factor, squares = 0;
+    tensor_to_float(tensor, 0, 96, values);
     tensor_to_float(scale, 0, 1, &factor);
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < 96; i++)
         squares += values[i] * values[i] * factor * factor;
-    assert_true(fabsf(squares / 64 * (float)wanted->columns - 1) < 0.5f);
+    squares *= (float)wanted->columns / 96; /* 1, but MXFP4's scales are powers of two */
+    assert_true(squares > 0.4f && squares < 2.2f);
     return STATUS_OK;
 }
 
 TEST(every_tensor_is_there) {
-    for (int fp8 = 0; fp8 < 2; fp8++) {
-        struct shape shape = shape_of("tiny", fp8);
+    static const enum named_weights all[] = {NAMED_WEIGHTS_FP8, NAMED_WEIGHTS_BF16,
+                                             NAMED_WEIGHTS_INT4_32, NAMED_WEIGHTS_MXFP4};
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        struct shape shape = shape_of("tiny", all[i]);
         struct checkpoint *checkpoint;
         struct error error = {""};
         assert_int_equal(random_tensors_open(&shape, &checkpoint, &error), STATUS_OK);
@@ -58,8 +64,8 @@ TEST(every_tensor_is_there) {
 }
 
 /* The logits of one prompt token: finite, and not all the same. */
-TEST(a_model_runs_on_it) {
-    struct shape shape = shape_of("tiny", true);
+static void runs_on(enum named_weights weights) {
+    struct shape shape = shape_of("tiny", weights);
     struct error error = {""};
     struct model *model;
     struct model_options options = {.activations = ACTIVATIONS_FP8,
@@ -87,4 +93,10 @@ TEST(a_model_runs_on_it) {
     assert_true(most > least);
     free(logits);
     model_close(model);
+}
+
+TEST(a_model_runs_on_it) {
+    runs_on(NAMED_WEIGHTS_FP8);
+    runs_on(NAMED_WEIGHTS_INT4_32);
+    runs_on(NAMED_WEIGHTS_MXFP4);
 }

@@ -3,6 +3,7 @@
  * type of weights, with and without an MTP layer, from shards and from config.json alone.
  */
 #include "base/check.h"
+#include "compute/weights/named_shapes.h"
 #include "compute/weights/weights.h"
 #include "compute/weights/weights_size.h"
 #include "sandbox.h"
@@ -10,9 +11,10 @@
 
 static struct error error;
 
-static void make(const char *folder, bool fp8, bool mtp, enum tensor_type type) {
-    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
-    size_t bytes = random_checkpoint_config("tiny", fp8, mtp, config);
+static void make(const char *folder, enum named_weights weights, bool mtp, enum tensor_type type) {
+    char config[NAMED_SHAPES_CONFIG_BYTES];
+    struct named_shape tiny = {.name = "tiny", .weights = weights, .mtp = mtp};
+    size_t bytes = named_shapes_write_config(&tiny, config);
     sandbox_write(folder, (struct random_checkpoint){.config = {config, bytes}, .type = type});
 }
 
@@ -50,15 +52,18 @@ static void expect_loaded(const char *folder, bool mtp) {
 
 TEST_AROUND(the_size_is_that_of_the_loaded_weights, sandbox_make, sandbox_remove) {
     static const struct {
-        bool fp8, mtp;
+        enum named_weights weights;
+        bool mtp;
         enum tensor_type type;
-    } cases[] = {{true, false, TENSOR_BF16},
-                 {true, true, TENSOR_BF16},
-                 {false, true, TENSOR_BF16},
-                 {false, false, TENSOR_F16}, /* twice as large in memory */
-                 {false, false, TENSOR_F32}};
+    } cases[] = {{NAMED_WEIGHTS_FP8, false, TENSOR_BF16},
+                 {NAMED_WEIGHTS_FP8, true, TENSOR_BF16},
+                 {NAMED_WEIGHTS_BF16, true, TENSOR_BF16},
+                 {NAMED_WEIGHTS_INT4_32, true, TENSOR_BF16},
+                 {NAMED_WEIGHTS_MXFP4, false, TENSOR_BF16},
+                 {NAMED_WEIGHTS_BF16, false, TENSOR_F16}, /* twice as large in memory */
+                 {NAMED_WEIGHTS_BF16, false, TENSOR_F32}};
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        make(*cmocka_state, cases[i].fp8, cases[i].mtp, cases[i].type);
+        make(*cmocka_state, cases[i].weights, cases[i].mtp, cases[i].type);
         expect_loaded(*cmocka_state, false);
         if (cases[i].mtp) expect_loaded(*cmocka_state, true);
     }
@@ -66,7 +71,7 @@ TEST_AROUND(the_size_is_that_of_the_loaded_weights, sandbox_make, sandbox_remove
 
 TEST_AROUND(config_json_alone_gives_the_same, sandbox_make, sandbox_remove) {
     const char *folder = *cmocka_state;
-    make(folder, true, true, TENSOR_BF16);
+    make(folder, NAMED_WEIGHTS_FP8, true, TENSOR_BF16);
     struct memory_weights whole = size_of(folder, CHECKPOINT_WHOLE, true);
     sandbox_delete(folder, "model.safetensors");
     struct memory_weights alone = size_of(folder, CHECKPOINT_SHAPE_ONLY, true);
