@@ -65,7 +65,8 @@ static const struct option front_rows[] = {
     {"seconds", OPTION_NUMBER, "5", "seconds of each measurement", AT(seconds), .minimum = 0.1,
      .maximum = 600},
     {"model", OPTION_TEXT, NULL,
-     "directory of a checkpoint with the tokenizer to use (default: the model that comes with "
+     "directory or GGUF file of a model with the tokenizer to use (default: the model that comes "
+     "with "
      "Fathom)",
      AT(model)},
     {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},

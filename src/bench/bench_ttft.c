@@ -57,7 +57,8 @@ struct ttft_values {
 
 static const struct option ttft_rows[] = {
     {"model", OPTION_TEXT, NULL,
-     "directory of a checkpoint (default: the model that comes with Fathom)", AT(model)},
+     "directory of a checkpoint, or GGUF file (default: the model that comes with Fathom)",
+     AT(model)},
     {"dir", OPTION_TEXT, ".", "a directory on the disk to use", AT(dir)},
     {"prompt", OPTION_COUNT, "1500", "tokens of a prompt", AT(prompt),
      .minimum = 2 * KV_BLOCK_TOKENS, .maximum = LIMIT_CONTEXT},

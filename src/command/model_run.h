@@ -35,7 +35,8 @@ struct model_run_values {
 /* Option rows for a table with values that start with struct model_run_values. */
 #define MODEL_RUN_OPTIONS                                                                          \
     OPTION_ROW("model", OPTION_TEXT, NULL,                                                         \
-               "directory of a checkpoint (default: the model that comes with Fathom)",            \
+               "directory of a checkpoint, or GGUF file (default: the model that comes with "      \
+               "Fathom)",                                                                          \
                .offset = offsetof(struct model_run_values, model)),                                \
         MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
         OPTION_ROW("force", OPTION_FLAG, NULL,                                                     \

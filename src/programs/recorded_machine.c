@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "command/model_run.h"
+#include "host/process/gguf_text.h"
 #include "host/process/log/log.h"
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20) /* of a tokenizer's file */
@@ -202,14 +203,16 @@ enum status recorded_machine_unit(const struct recorded_values *values,
     return start(*recorder_out, &head, error);
 }
 
-/* The checksum of one of the model's text files; 0: it is missing. */
+/* The checksum of one of the model's text files, or of the file `directory` if `name` is empty; 0:
+ * it is missing. */
 static uint64_t sum_file(const char *directory, const char *name) {
     char path[4096];
     struct bytes text;
     struct error error;
-    int length = snprintf(path, sizeof path, "%s%s%s", directory, *name ? "/" : "", name);
-    if (length < 0 || (size_t)length >= sizeof path) return 0;
-    if (file_take(path, TEXT_BYTES_MAX, &text, &error)) return 0;
+    enum status status =
+        *name ? gguf_text_take(directory, name, TEXT_BYTES_MAX, path, sizeof path, &text, &error)
+              : file_take(directory, TEXT_BYTES_MAX, &text, &error);
+    if (status) return 0;
     uint64_t sum = checksum_of(text.data, text.count);
     free((void *)(uintptr_t)text.data);
     return sum;

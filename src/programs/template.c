@@ -34,7 +34,8 @@ struct template_values {
 
 static const struct option template_rows[] = {
     {"model", OPTION_TEXT, NULL,
-     "directory with chat_template.jinja or tokenizer_config.json (default: the model that comes "
+     "directory with chat_template.jinja or tokenizer_config.json, or GGUF file (default: the "
+     "model that comes "
      "with Fathom)",
      AT(model)},
     {"chat-template", OPTION_TEXT, NULL, CHAT_TEMPLATE_HELP, AT(chat_template)},

@@ -23,7 +23,8 @@ struct tokenize_values {
 #define MODEL_OPTION                                                                               \
     {                                                                                              \
         "model", OPTION_TEXT, NULL,                                                                \
-            "directory with tokenizer.json or tiktoken.model (default: the model that comes with " \
+            "directory with tokenizer.json or tiktoken.model, or GGUF file (default: the model "   \
+            "that comes with "                                                                     \
             "Fathom)",                                                                             \
             AT(model)                                                                              \
     }

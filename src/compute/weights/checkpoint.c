@@ -19,6 +19,9 @@
 #include "base/number.h"
 #include "base/sha256.h"
 #include "base/tree.h"
+#include "compute/weights/ggml_block.h"
+#include "compute/weights/gguf_config.h"
+#include "compute/weights/gguf_model.h"
 #include "compute/weights/layout.h"
 #include "compute/weights/safetensors.h"
 
@@ -36,8 +39,8 @@ struct shard {
     char *name;       /* for messages: directory and file */
     const char *file; /* the file's name alone, the end of `name` */
     struct bytes map;
-    uint64_t header_bytes;
-    char *names; /* of the shard's tensors, each with a terminator */
+    uint64_t start; /* of the data; before it is the header */
+    char *names;    /* of the shard's tensors, each with a terminator */
 };
 
 /* A tensor with a type or dimensions that are not supported for weights. */
@@ -54,6 +57,8 @@ struct index_row { /* one row of the index's weight_map */
 
 struct checkpoint {
     struct shape shape;
+    bool is_gguf;
+    struct gguf_model gguf; /* owns the mappings of shards, the names and halves of tensors */
     char *directory;
     bool whole, has_mtp, verified;
     struct shard *shards;
@@ -168,14 +173,11 @@ static void add_tensor(struct checkpoint *checkpoint, const struct tensor *tenso
     checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
 }
 
-static void add_unsupported(struct checkpoint *checkpoint, const struct shard *shard,
-                            const struct safetensors_entry *entry, const char *name) {
-    struct unsupported unsupported = {name, shard->name, entry->type_name, entry->dims, {0}};
-    memcpy(unsupported.shape, entry->shape, sizeof unsupported.shape);
+static void add_unsupported(struct checkpoint *checkpoint, const struct unsupported *unsupported) {
     checkpoint->unsupported =
         checkpoint_grown(checkpoint->unsupported, checkpoint->unsupported_count,
                          &checkpoint->unsupported_room, sizeof *checkpoint->unsupported);
-    checkpoint->unsupported[checkpoint->unsupported_count++] = unsupported;
+    checkpoint->unsupported[checkpoint->unsupported_count++] = *unsupported;
 }
 
 static const struct index_row *index_row_of(const struct checkpoint *checkpoint, const char *name) {
@@ -250,7 +252,10 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
                                 .file = shard->name};
         if (!read_packed(checkpoint, entry, packed, &tensor) &&
             (packed || entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2)) {
-            add_unsupported(checkpoint, shard, entry, name);
+            struct unsupported unsupported = {
+                name, shard->name, entry->type_name, entry->dims, {0}};
+            memcpy(unsupported.shape, entry->shape, sizeof unsupported.shape);
+            add_unsupported(checkpoint, &unsupported);
             continue;
         }
         add_tensor(checkpoint, &tensor);
@@ -263,6 +268,7 @@ static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, str
     struct shard *shard = &checkpoint->shards[index];
     struct safetensors header;
     struct arena arena;
+    uint64_t header_bytes = 0;
     enum status status = map_file(shard->name, SIZE_MAX, &shard->map, error);
     if (status == STATUS_NOT_FOUND) {
         if (!checkpoint->whole) return STATUS_OK;
@@ -273,11 +279,12 @@ static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, str
     }
     if (status == STATUS_OK) {
         read_scattered(shard->map);
-        status = safetensors_header_bytes(shard->map, shard->name, &shard->header_bytes, error);
+        status = safetensors_header_bytes(shard->map, shard->name, &header_bytes, error);
     }
     if (status != STATUS_OK) return status;
-    read_ahead(shard->map.data, shard->header_bytes);
-    size_t space_bytes = safetensors_memory(shard->header_bytes);
+    shard->start = 8 + header_bytes;
+    read_ahead(shard->map.data, header_bytes);
+    size_t space_bytes = safetensors_memory(header_bytes);
     void *space = take_space(space_bytes);
     if (!space)
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to read its header",
@@ -289,16 +296,26 @@ static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, str
     return status;
 }
 
-static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
-    for (uint32_t i = checkpoint->shard_count; i-- > 0;)
-        if (!strcmp(checkpoint->shards[i].file, file)) return i;
+/* Adds a shard, given its path. */
+static uint32_t shard_at(struct checkpoint *checkpoint, const char *path) {
     checkpoint->shards =
         realloc(checkpoint->shards, (checkpoint->shard_count + 1) * sizeof(struct shard));
     check(checkpoint->shards);
-    struct shard shard = {.name = checkpoint_path_of(checkpoint->directory, file)};
-    shard.file = shard.name + strlen(shard.name) - strlen(file);
+    struct shard shard = {.name = strdup(path)};
+    check(shard.name);
+    const char *slash = strrchr(shard.name, '/');
+    shard.file = slash ? slash + 1 : shard.name;
     checkpoint->shards[checkpoint->shard_count] = shard;
     return checkpoint->shard_count++;
+}
+
+static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
+    for (uint32_t i = checkpoint->shard_count; i-- > 0;)
+        if (!strcmp(checkpoint->shards[i].file, file)) return i;
+    char *path = checkpoint_path_of(checkpoint->directory, file);
+    const uint32_t index = shard_at(checkpoint, path);
+    free(path);
+    return index;
 }
 
 /* Adds a row of the index. Shard names are untrusted: they must be plain file names, and their
@@ -366,9 +383,48 @@ static enum status checkpoint_read_index(struct checkpoint *checkpoint, struct e
     return status;
 }
 
+/* ---- a GGUF file in place of a directory ---- */
+
+static enum status open_gguf(struct checkpoint *checkpoint, struct sha256 *hash,
+                             struct error *error) {
+    struct bytes text;
+    enum status status = gguf_model_open(checkpoint->directory, &checkpoint->gguf, error);
+    if (!status) status = gguf_model_json(&checkpoint->gguf, gguf_config_write, &text, error);
+    if (status) return status;
+    status = shape_parse(text, checkpoint->directory, &checkpoint->shape, error);
+    sha256_update(hash, text.data, text.count);
+    free((void *)(uintptr_t)text.data);
+    return status;
+}
+
+static void add_found(void *context, const struct tensor *tensor, const struct gguf_tensor *found) {
+    struct checkpoint *checkpoint = context;
+    struct unsupported unsupported = {
+        tensor->name, tensor->file, found->type_name, tensor->dims, {0}};
+    memcpy(unsupported.shape, tensor->shape, sizeof tensor->shape);
+    if (tensor->type == TENSOR_TYPE_COUNT)
+        add_unsupported(checkpoint, &unsupported);
+    else
+        add_tensor(checkpoint, tensor);
+}
+
+static enum status read_gguf(struct checkpoint *checkpoint, struct error *error) {
+    const struct gguf_model *model = &checkpoint->gguf;
+    for (uint32_t i = 0; i < model->part_count; i++) {
+        const struct gguf_part *part = &model->parts[i];
+        const uint32_t shard = shard_at(checkpoint, part->path);
+        checkpoint->shards[shard].map = part->map;
+        checkpoint->shards[shard].start = part->header_bytes;
+    }
+    return gguf_model_tensors(&checkpoint->gguf, &checkpoint->shape, add_found, checkpoint, error);
+}
+
+/* ---- the directory's texts ---- */
+
 static enum status checkpoint_read_config(struct checkpoint *checkpoint, struct sha256 *hash,
                                           struct error *error) {
     struct bytes text;
+    if (checkpoint->is_gguf) return open_gguf(checkpoint, hash, error);
     char *path = checkpoint_path_of(checkpoint->directory, "config.json");
     enum status status = map_file(path, CONFIG_BYTES_MAX, &text, error);
     if (status == STATUS_NOT_FOUND)
@@ -508,10 +564,11 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     if (!tensor && wanted->optional && !unsupported_of(checkpoint, wanted->name)) return STATUS_OK;
     if (!tensor) return report_absent(checkpoint, wanted, error);
     const bool quantized = tensor->type == TENSOR_E4M3;
-    const bool packed = tensor->type > TENSOR_E4M3; /* E8M0 can only be a scale */
+    const bool packed = tensor->type > TENSOR_E4M3 && !ggml_block_is(tensor->type);
     if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
         (quantized && !wanted->quantized) ||
-        (packed && (!wanted->packed || tensor->type == TENSOR_E8M0))) {
+        (packed && (!wanted->packed || tensor->type == TENSOR_E8M0)) || /* E8M0: only of scales */
+        (ggml_block_is(tensor->type) && wanted->dims == 1)) {
         char expected[128], dims[TENSOR_SHAPE_BYTES];
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
                          tensor->file, tensor->name, expected_text(shape, wanted, expected),
@@ -646,9 +703,9 @@ static enum status check_names(const struct checkpoint *checkpoint, struct error
         const struct tensor *tensor = &checkpoint->tensors[i];
         if (!strcmp(tensor[-1].name, tensor->name))
             return error_set(error, STATUS_INVALID,
-                             "%s: tensor '%s': expected one tensor, found it twice, as codes and "
-                             "as another type",
-                             tensor->file, tensor->name);
+                             "%s: tensor '%s': expected one tensor, found it twice%s", tensor->file,
+                             tensor->name,
+                             checkpoint->is_gguf ? "" : ", as codes and as another type");
     }
     return STATUS_OK;
 }
@@ -684,7 +741,7 @@ static void hash_number(struct sha256 *hash, uint64_t value) {
 /* Hashes the header, the size, and evenly spaced samples of the data. Headers alone are the same
  * for two trainings of one shape, and hashing all data would take minutes. */
 static void hash_shard(struct sha256 *hash, const struct shard *shard) {
-    const size_t start = 8 + shard->header_bytes, bytes = shard->map.count;
+    const size_t start = shard->start, bytes = shard->map.count;
     if (!bytes) return;
     hash_number(hash, bytes);
     sha256_update(hash, shard->map.data, start);
@@ -721,10 +778,10 @@ static enum status read_directory(struct checkpoint *checkpoint, enum checkpoint
     sha256_init(&hash);
     enum status status = checkpoint_read_config(checkpoint, &hash, error);
     if (status || parts == CHECKPOINT_CONFIG_ONLY) return status;
-    status = find_shards(checkpoint, error);
+    status = checkpoint->is_gguf ? read_gguf(checkpoint, error) : find_shards(checkpoint, error);
     for (uint32_t i = 0; status == STATUS_OK && i < checkpoint->shard_count; i++) {
         load_progress_report(progress, LOAD_HEADERS, i, checkpoint->shard_count);
-        status = open_shard(checkpoint, i, error);
+        if (!checkpoint->is_gguf) status = open_shard(checkpoint, i, error);
         if (status == STATUS_OK) hash_shard(&hash, &checkpoint->shards[i]);
     }
     if (status != STATUS_OK) return status;
@@ -752,6 +809,7 @@ enum status checkpoint_open_reporting(const char *directory, enum checkpoint_par
     check(checkpoint);
     checkpoint->directory = checkpoint_path_of(directory, "");
     checkpoint->directory[strlen(checkpoint->directory) - 1] = '\0';
+    checkpoint->is_gguf = gguf_model_is(checkpoint->directory);
     checkpoint->whole = parts == CHECKPOINT_WHOLE || parts == CHECKPOINT_UNVERIFIED;
     enum status status = read_directory(checkpoint, parts, progress, error);
     if (status == STATUS_OK && parts == CHECKPOINT_WHOLE)
@@ -787,11 +845,12 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
 void checkpoint_close(struct checkpoint *checkpoint) {
     if (!checkpoint) return;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
-        checkpoint_unmap(checkpoint->shards[i].map);
+        if (!checkpoint->is_gguf) checkpoint_unmap(checkpoint->shards[i].map);
         free(checkpoint->shards[i].name);
         free(checkpoint->shards[i].names);
     }
     if (checkpoint->index_memory) munmap(checkpoint->index_memory, checkpoint->index_memory_bytes);
+    gguf_model_close(&checkpoint->gguf);
     free(checkpoint->index_name);
     free(checkpoint->rows);
     free(checkpoint->shards);

@@ -124,7 +124,8 @@ static void round_floats(char *values, size_t count) {
  * finite. `to` has room for floats. */
 static bool pack_fetch(const struct pack_job *job, void *to) {
     size_t count = job->row_count * pack_columns(job->tensor);
-    const char *from = (const char *)job->tensor->data + job->source_row * source_row_bytes(job);
+    const char *from = job->tensor->data;
+    if (from) from += job->source_row * source_row_bytes(job);
     if (job->type == WEIGHT_FP8) {
         memcpy(to, from, count);
         return codes_are_finite(to, count);
@@ -133,7 +134,7 @@ static bool pack_fetch(const struct pack_job *job, void *to) {
         memcpy(to, from, count / 2);
         return true; /* every code is a number */
     }
-    if (job->type == WEIGHT_BF16 && job->tensor->type == TENSOR_BF16) {
+    if (job->type == WEIGHT_BF16 && job->tensor->type == TENSOR_BF16 && !job->tensor->halves) {
         memcpy(to, from, count * sizeof(uint16_t));
         return halves_are_finite(to, count);
     }
@@ -153,6 +154,7 @@ static void transpose_elements(size_t element_bytes, const char *from, char *to,
 }
 
 static void drop_mapped(const struct pack_job *job) {
+    if (!job->tensor->data) return; /* halves: their pages stay until memory is short */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), row_bytes = source_row_bytes(job);
     uintptr_t start = (uintptr_t)job->tensor->data + job->source_row * row_bytes;
     uintptr_t end = start + job->row_count * row_bytes;

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/number.h"
 #include "compute/kernels/matmul.h"
+#include "compute/weights/ggml_block.h"
 
 struct tensor_row {
     const char *name;
@@ -25,11 +26,34 @@ static const struct tensor_row rows[TENSOR_TYPE_COUNT] = {
 };
 
 const char *tensor_type_name(enum tensor_type type) {
+    if (ggml_block_is(type)) return ggml_block_name(type);
     return type < TENSOR_TYPE_COUNT ? rows[type].name : "unusable";
 }
 
 uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count) {
+    if (ggml_block_is(type))
+        return divide_up(count, ggml_block_values(type)) * ggml_block_bytes(type);
     return type < TENSOR_TYPE_COUNT ? divide_up(count * rows[type].bits, 8) : 0;
+}
+
+/* Values of blocks: the first and the last block may be needed in part. */
+static void blocks_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
+                            float *out) {
+    const uint64_t in_block = ggml_block_values(tensor->type);
+    const uint64_t bytes = ggml_block_bytes(tensor->type);
+    const uint64_t all = tensor->bytes / bytes * in_block;
+    check(tensor->data && first <= all && count <= all - first);
+    while (count) {
+        float values[GGML_BLOCK_VALUES_MAX];
+        const uint64_t skipped = first % in_block, left = in_block - skipped;
+        const uint64_t part = count < left ? count : left;
+        ggml_block_to_float(tensor->type, (const uint8_t *)tensor->data + first / in_block * bytes,
+                            values);
+        memcpy(out, values + skipped, part * sizeof *out);
+        out += part;
+        first += part;
+        count -= part;
+    }
 }
 
 static void codes_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
@@ -42,7 +66,45 @@ static void codes_to_float(const struct tensor *tensor, uint64_t first, uint64_t
         out[i] = weight_type_value(type, bytes[first / 2] >> first % 2 * 4 & 15);
 }
 
+/* Adjacent rows of keys of one head: columns of its matrix [kv_rank][nope]. */
+static void keys_to_float(const struct tensor_halves *halves, uint64_t head, uint64_t first,
+                          uint64_t count, uint64_t cols, float *out) {
+    float values[GGML_BLOCK_VALUES_MAX];
+    for (uint64_t c = 0; c < cols; c++) {
+        tensor_to_float(&halves->keys, (head * cols + c) * halves->nope + first, count, values);
+        for (uint64_t i = 0; i < count; i++)
+            out[i * cols + c] = values[i];
+    }
+}
+
+/* Whole rows of a kv_b in two parts. */
+static void halves_to_float(const struct tensor *tensor, uint64_t row, uint64_t count, float *out) {
+    const struct tensor_halves *halves = tensor->halves;
+    const uint64_t in_head = halves->nope + halves->value, cols = tensor->shape[1];
+    for (uint64_t end = row + count, part; row < end; row += part, out += part * cols) {
+        const uint64_t head = row / in_head, at = row % in_head;
+        const uint64_t last = at < halves->nope ? halves->nope : in_head;
+        part = last - at < end - row ? last - at : end - row;
+        if (at < halves->nope) {
+            if (part > GGML_BLOCK_VALUES_MAX) part = GGML_BLOCK_VALUES_MAX;
+            keys_to_float(halves, head, at, part, cols, out);
+        } else {
+            tensor_to_float(&halves->values, (head * halves->value + at - halves->nope) * cols,
+                            part * cols, out);
+        }
+    }
+}
+
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
+    if (tensor->halves) {
+        check(first % tensor->shape[1] == 0 && count % tensor->shape[1] == 0);
+        halves_to_float(tensor, first / tensor->shape[1], count / tensor->shape[1], out);
+        return;
+    }
+    if (ggml_block_is(tensor->type)) {
+        blocks_to_float(tensor, first, count, out);
+        return;
+    }
     if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4) {
         codes_to_float(tensor, first, count, out);
         return;

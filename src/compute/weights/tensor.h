@@ -16,7 +16,17 @@ enum tensor_type {
     TENSOR_INT4_32, /* codes of four bits; the types of enum weight_type */
     TENSOR_INT4_128,
     TENSOR_MXFP4,
-    TENSOR_E8M0,      /* scales: 2^(value - 127) */
+    TENSOR_E8M0, /* scales: 2^(value - 127) */
+    /* blocks of GGUF files, with their scales inside (ggml_block.h) */
+    TENSOR_Q4_0,
+    TENSOR_Q4_1,
+    TENSOR_Q5_0,
+    TENSOR_Q5_1,
+    TENSOR_Q8_0,
+    TENSOR_Q4_K,
+    TENSOR_Q5_K,
+    TENSOR_Q6_K,
+    TENSOR_MXFP4_BLOCKS,
     TENSOR_TYPE_COUNT /* any other type of a file; only its size is used */
 };
 
@@ -30,6 +40,17 @@ struct tensor {
     const void *data;  /* may be unaligned; NULL when the checkpoint was opened without shards */
     uint64_t bytes;
     const char *file; /* the shard's name, for messages */
+    /* The parts of a kv_b that has two; else NULL. Then `data` is NULL, and `bytes` are those that
+     * one matrix would take. */
+    const struct tensor_halves *halves;
+};
+
+/* kv_b as GGUF files have it: for each head the rows of its keys, transposed, and those of its
+ * values. */
+struct tensor_halves {
+    struct tensor keys;   /* [heads * kv_rank][nope] */
+    struct tensor values; /* [heads * value][kv_rank] */
+    uint32_t nope, value; /* rows of a head */
 };
 
 /* Such as "BF16" or "INT4 in groups of 32". */
@@ -37,8 +58,8 @@ const char *tensor_type_name(enum tensor_type type);
 /* Bytes of `count` adjacent values. */
 uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count);
 
-/* Converts `count` elements from `first` on to floats. Codes are not multiplied by the scales of
- * another tensor. */
+/* Converts `count` elements from `first` on to floats; of a tensor in halves, whole rows. Codes are
+ * not multiplied by the scales of another tensor. */
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out);
 
 /* Reads the whole tensor. STATUS_CORRUPT at the first NaN or infinity; the error names file, tensor

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/tree.h"
+#include "host/process/gguf_text.h"
 
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define TIKTOKEN_BYTES_MAX ((size_t)32 << 20)
@@ -15,13 +16,11 @@
 #define TEMPLATE_BYTES_PER_BYTE 512               /* of its source */
 #define TEMPLATE_SCRATCH_BYTES ((size_t)32 << 20) /* for probing it */
 
-/* Reads directory/name. If the file is missing, out->data is NULL. */
+/* Reads a text file of the model. If it is missing, out->data is NULL. */
 static enum status take_file(const char *directory, const char *name, size_t bytes_max, char *path,
                              struct bytes *out, struct error *error) {
     *out = (struct bytes){NULL, 0};
-    if (snprintf(path, PATH_BYTES, "%s/%s", directory, name) >= PATH_BYTES)
-        return error_set(error, STATUS_INVALID, "the path of %s is too long", name);
-    enum status status = file_take(path, bytes_max, out, error);
+    enum status status = gguf_text_take(directory, name, bytes_max, path, PATH_BYTES, out, error);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 

@@ -26,7 +26,8 @@
 struct folder {
     bool config, index, adapter, texts; /* texts: a tokenizer's or a template's file */
     uint32_t entries, safetensors, models;
-    char gguf[NAME_MAX + 1], torch[NAME_MAX + 1], pointer[NAME_MAX + 1], page[NAME_MAX + 1];
+    char gguf[NAME_MAX + 1], other_gguf[NAME_MAX + 1]; /* of models: first files of split ones */
+    char torch[NAME_MAX + 1], pointer[NAME_MAX + 1], page[NAME_MAX + 1];
     char broken[NAME_MAX + 1]; /* a link to a file that is not there */
     char model[NAME_MAX + 1];  /* a folder inside that has a config.json; the first by name */
     bool snapshots;
@@ -173,15 +174,6 @@ static enum status refuse_absent(const char *given, struct error *error) {
 
 /* ---- files in place of a folder ---- */
 
-static enum status refuse_gguf(const char *path, struct error *error) {
-    return error_set(
-        error, STATUS_UNSUPPORTED,
-        "%.250s: a GGUF file; Fathom reads the folder of safetensors files that it was "
-        "converted from: `hf download` the original repository, such as "
-        "deepseek-ai/DeepSeek-V3",
-        path);
-}
-
 static enum status refuse_torch(const char *path, struct error *error) {
     return error_set(
         error, STATUS_UNSUPPORTED,
@@ -194,14 +186,15 @@ static enum status refuse_torch(const char *path, struct error *error) {
 static enum status refuse_file(const char *path, struct error *error) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    if (ends_with(name, ".gguf")) return refuse_gguf(path, error);
     if (is_torch(name)) return refuse_torch(path, error);
     if (ends_with(name, ".safetensors") || ends_with(name, ".json"))
         return error_set(error, STATUS_INVALID, "%.200s is a file; give its folder, %.*s", path,
                          slash ? (slash == path ? 1 : (int)(slash - path)) : 1, slash ? path : ".");
-    return error_set(error, STATUS_INVALID,
-                     "%.250s is a file; expected the folder of a checkpoint, with config.json",
-                     path);
+    return error_set(
+        error, STATUS_INVALID,
+        "%.250s is a file; expected the folder of a checkpoint, with config.json, or a "
+        "GGUF file",
+        path);
 }
 
 /* ---- folders ---- */
@@ -225,6 +218,28 @@ static bool is_read(const char *name) {
     return ends_with(name, ".json") || ends_with(name, ".safetensors");
 }
 
+/* The bytes of a file's name before -00002-of-00003.gguf; 0: it has no such end. *first_out: it is
+ * the first file. */
+static size_t stem_of_part(const char *name, bool *first_out) {
+    static const char form[] = "-00000-of-00000.gguf";
+    const size_t count = strlen(name), end = sizeof form - 1;
+    if (count <= end) return 0;
+    const char *at = name + count - end;
+    for (size_t i = 0; i < end; i++)
+        if (form[i] == '0' ? at[i] < '0' || at[i] > '9' : at[i] != form[i]) return 0;
+    *first_out = strncmp(at, "-00001", strlen("-00001")) == 0;
+    return count - end;
+}
+
+/* Projectors of images (mmproj) are no models. */
+static void examine_gguf(const char *name, struct folder *folder) {
+    bool first = true;
+    (void)stem_of_part(name, &first);
+    if (!first || strstr(name, "mmproj")) return;
+    char *place = folder->gguf[0] ? folder->other_gguf : folder->gguf;
+    snprintf(place, NAME_MAX + 1, "%s", name);
+}
+
 static void examine_file(const char *path, const char *name, uint64_t bytes,
                          struct folder *folder) {
     folder->config |= strcmp(name, "config.json") == 0;
@@ -233,7 +248,7 @@ static void examine_file(const char *path, const char *name, uint64_t bytes,
     folder->texts |= strncmp(name, "tokenizer", strlen("tokenizer")) == 0 ||
                      strcmp(name, "chat_template.jinja") == 0;
     folder->safetensors += ends_with(name, ".safetensors");
-    if (ends_with(name, ".gguf")) snprintf(folder->gguf, sizeof folder->gguf, "%s", name);
+    if (ends_with(name, ".gguf")) examine_gguf(name, folder);
     if (is_torch(name)) snprintf(folder->torch, sizeof folder->torch, "%s", name);
     if (is_read(name) && (bytes <= SMALL_BYTES || strcmp(name, "config.json") == 0))
         look_into(path, name, folder);
@@ -334,9 +349,7 @@ static enum status refuse_weights(const char *directory, const struct folder *fo
                                   struct error *error) {
     char path[PATH_MAX];
     if (folder->safetensors || folder->index) return STATUS_OK;
-    snprintf(path, sizeof path, "%.2000s/%s", directory,
-             folder->gguf[0] ? folder->gguf : folder->torch);
-    if (folder->gguf[0]) return refuse_gguf(path, error);
+    snprintf(path, sizeof path, "%.2000s/%s", directory, folder->torch);
     return folder->torch[0] ? refuse_torch(path, error) : STATUS_OK;
 }
 
@@ -364,6 +377,21 @@ static enum status refuse_without_config(const char *directory, const struct fol
         error, STATUS_NOT_FOUND,
         "%.300s/config.json: not found; expected the folder of a Hugging Face checkpoint",
         directory);
+}
+
+/* A folder without safetensors may have a model in a GGUF file, or in several that belong
+ * together. */
+static enum status find_gguf(const struct folder *folder, char path_out[static PATH_MAX],
+                             struct error *error) {
+    if (folder->other_gguf[0])
+        return error_set(
+            error, STATUS_INVALID,
+            "%.150s: several models in GGUF files, such as %.100s and %.100s; give the "
+            "path of one",
+            path_out, folder->gguf, folder->other_gguf);
+    const size_t end = strlen(path_out);
+    snprintf(path_out + end, PATH_MAX - end, "/%s", folder->gguf);
+    return STATUS_OK;
 }
 
 static enum status verify_folder(const char *directory, const struct folder *folder,
@@ -397,15 +425,19 @@ enum status model_path_find(const char *given, char path_out[static PATH_MAX],
         if (failure == ENOENT || failure == ENOTDIR) return refuse_absent(given, error);
         return error_set(error, STATUS_IO, "%.300s: cannot be read: %s", given, strerror(failure));
     }
-    if (!S_ISDIR(info.st_mode)) return refuse_file(given, error);
     snprintf(path_out, PATH_MAX, "%.2047s", given);
+    if (!S_ISDIR(info.st_mode))
+        return ends_with(given, ".gguf") ? STATUS_OK : refuse_file(given, error);
     enum status status = examine_names(given, &folder, error);
     if (!status && !folder.config && folder.snapshots) {
         status = find_snapshot(given, path_out, error);
         folder = (struct folder){.config = false};
         if (!status) status = examine_names(path_out, &folder, error);
     }
-    return status ? status : verify_folder(path_out, &folder, error);
+    if (status) return status;
+    if (folder.gguf[0] && !folder.safetensors && !folder.index && !folder.models)
+        return find_gguf(&folder, path_out, error);
+    return verify_folder(path_out, &folder, error);
 }
 
 void model_path_name(const char *path, char name_out[static 256]) {
@@ -420,5 +452,9 @@ void model_path_name(const char *path, char name_out[static 256]) {
             for (name = repository + 1; strstr(name, "--");)
                 name = strstr(name, "--") + 2;
     }
-    snprintf(name_out, 256, "%.255s", name);
+    size_t count = strlen(name);
+    bool first;
+    const size_t stem = stem_of_part(name, &first);
+    if (ends_with(name, ".gguf")) count = stem ? stem : count - strlen(".gguf");
+    snprintf(name_out, 256, "%.*s", (int)(count < 255 ? count : 255), name);
 }

@@ -117,10 +117,29 @@ TEST_HERE(a_cached_repository_is_its_snapshot) {
     assert_string_equal(name, "R1");
 }
 
-TEST_HERE(weights_of_other_forms_are_named) {
+TEST_HERE(a_gguf_file_is_a_model) {
+    char name[256];
     put("q4/V3-Q4.gguf", "GGUF");
-    refuse("q4", "a GGUF file; Fathom reads");
-    refuse("q4/V3-Q4.gguf", "a GGUF file; Fathom reads");
+    put("q4/mmproj-V3.gguf", "GGUF");
+    expect("q4/V3-Q4.gguf", "q4/V3-Q4.gguf");
+    expect("q4", "q4/V3-Q4.gguf");
+    model_path_name(found, name);
+    assert_string_equal(name, "V3-Q4");
+    put("q4/V3-Q8.gguf", "GGUF");
+    refuse("q4", "several models in GGUF files, such as V3-Q");
+    put("split/R1-00002-of-00002.gguf", "GGUF");
+    put("split/R1-00001-of-00002.gguf", "GGUF");
+    put("split/config.json", "{}");
+    expect("split", "split/R1-00001-of-00002.gguf");
+    model_path_name(found, name);
+    assert_string_equal(name, "R1");
+    put("both/V3.gguf", "GGUF");
+    put("both/config.json", "{}");
+    put("both/model.safetensors", "");
+    expect("both", "both");
+}
+
+TEST_HERE(weights_of_other_forms_are_named) {
     put("old/config.json", "{}");
     put("old/pytorch_model-00001-of-00002.bin", "");
     refuse("old", "PyTorch weights; Fathom reads safetensors");
