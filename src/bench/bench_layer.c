@@ -41,8 +41,9 @@ static const struct option bench_rows[] = {
      "type of the random weights; auto: as published. int4 and mxfp4: of the routed experts",
      AT(weights), .choices = NAMED_WEIGHTS_CHOICES},
     {"activations", OPTION_CHOICE, "fp8",
-     "what is rounded between weights: to FP8 groups, to BF16, nothing", AT(activations),
-     .choices = "fp8|bf16|f32"},
+     "what is rounded between weights: to FP8 groups, to BF16, nothing; int8: experts' inputs in "
+     "four bits to INT8 groups, others to BF16",
+     AT(activations), .choices = "fp8|bf16|f32|int8"},
     {"phase", OPTION_CHOICE, "both",
      "one token each of many sequences (decode), a chunk of one prompt, or both in turn", AT(phase),
      .choices = "decode|prompt|both"},

@@ -6,6 +6,7 @@
 
 #include "compute/model/exchange_rows.h"
 #include "compute/model/kv_pages.h"
+#include "compute/model/linear.h"
 
 /* The work of one part: products of `rows` inputs with matrices, and bytes read and written. */
 struct totals {
@@ -154,8 +155,7 @@ static void totals_index(struct totals *totals, enum stage_part part) {
 }
 
 static enum row_mla_mode send_form(const struct layer_case *layer) {
-    if (is_float(layer)) return ROW_F32;
-    return layer->activations == ACTIVATIONS_FP8 && layer->shape->fp8 ? ROW_FP8 : ROW_BF16;
+    return linear_row_mode(linear_input_kind(layer->activations, expert_type(layer->shape), false));
 }
 
 static double sent_bytes(const struct layer_case *layer) {

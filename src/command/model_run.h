@@ -46,10 +46,10 @@ struct model_run_values {
                    "threads of each process; 0: an equal share of the CPUs",                       \
                    .offset = offsetof(struct model_run_values, threads), .maximum = 1024),         \
         OPTION_ROW("activations", OPTION_CHOICE, "bf16",                                           \
-                   "rounding of activations: none (f32), BF16, groups of FP8, or groups of FP8 "   \
-                   "with all else in F32",                                                         \
+                   "rounding of activations: none (f32), BF16, groups of FP8, groups of FP8 with " \
+                   "all else in F32, or BF16 with groups of INT8 for experts in four bits",        \
                    .offset = offsetof(struct model_run_values, activations),                       \
-                   .choices = "f32|bf16|fp8|fp8-f32", .group = OPTION_GROUP_TUNING),               \
+                   .choices = "f32|bf16|fp8|fp8-f32|int8", .group = OPTION_GROUP_TUNING),          \
         OPTION_ROW(                                                                                \
             "expert-sum", OPTION_CHOICE, "groups",                                                 \
             "order of the sum of a token's expert results: expert by expert, or by groups first, " \

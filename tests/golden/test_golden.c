@@ -466,10 +466,18 @@ static const struct rounded {
     {{ACTIVATIONS_BF16, EXPERT_SUM_GROUPS, false}, "golden.json"},
     {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, false}, "golden.json"},
     {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, false}, "golden_actq_naive.json"},
+    {{ACTIVATIONS_INT8, EXPERT_SUM_EXPERTS, false}, "golden.json"},
+    {{ACTIVATIONS_INT8, EXPERT_SUM_GROUPS, false}, "golden.json"},
 };
 
-static bool has_file(const char *directory, const char *file) {
-    return golden_read(directory, file) != NULL;
+/* Whether a case has the mode's file. Only weights in four bits make int8 another mode than
+ * bf16. */
+static bool has_mode(const char *directory, const struct rounded *mode) {
+    const struct tree *config = golden_read(directory, "config.json");
+    const struct tree *groups =
+        tree_member(tree_member(config, "quantization_config"), "config_groups");
+    if (mode->way.activations == ACTIVATIONS_INT8 && !groups) return false;
+    return golden_read(directory, mode->file) != NULL;
 }
 
 static const struct tree *measured_places(const struct tree *measured, const char *directory,
@@ -540,7 +548,7 @@ static bool has_bfdot(void) {
 
 static void expect_rounded(const char *directory, const struct rounded *mode) {
     const struct tree *measured = golden_read(golden_home(), "deviations.json");
-    if (!has_file(directory, mode->file)) return;
+    if (!has_mode(directory, mode)) return;
     struct outcome outcome = run_file(directory, mode->file, mode->way, kernels_detect());
     print_outcome(directory, mode->way, &outcome);
     const struct tree *places = measured_places(measured, directory, mode);
@@ -645,7 +653,7 @@ static int measure(void) {
         printf("%s\"%s\":{", i ? ",\n" : "", strrchr(cases[i], '/') + 1);
         for (size_t k = 0; k < ARRAY_COUNT(rounded); k++) {
             const char *now = way_name(rounded[k].way);
-            if (!has_file(cases[i], rounded[k].file)) continue;
+            if (!has_mode(cases[i], &rounded[k])) continue;
             bool same = strcmp(now, before) == 0;
             if (!same) printf("%s\n\"%s\":{", k ? "}," : "", now);
             printf("%s\n\"%s\":[", same ? "," : "", rounded[k].file);

@@ -31,9 +31,9 @@ def check_completion(folder):
     assert "generate" in complete("fathom", "") and "help" in complete("fathom", "")
     assert complete("fathom", "gen") == ["generate"] == complete("fathom", "help", "gen")
     assert complete("fathom", "generate", "--activ") == ["--activations"]
-    assert complete("fathom", "generate", "--activations", "") == ["f32", "bf16", "fp8", "fp8-f32"]
+    assert complete("fathom", "generate", "--activations", "") == ["f32", "bf16", "fp8", "fp8-f32", "int8"]
     assert complete("fathom", "generate", "--activations", "=", "fp") == ["fp8", "fp8-f32"]
-    assert complete("fathom", "generate", "--activations", "=") == ["f32", "bf16", "fp8", "fp8-f32"]
+    assert complete("fathom", "generate", "--activations", "=") == ["f32", "bf16", "fp8", "fp8-f32", "int8"]
     assert complete("fathom", "generate", "--activations", "f32", "--act") == ["--activations"]
     assert complete("fathom", "bench", "ker") == ["kernels"]
     assert complete("fathom", "bench", "kernels", "--cpu") == ["--cpu-mask"]
@@ -62,7 +62,7 @@ def check_other_shells(folder):
                         env=dict(os.environ, HOME=folder)).splitlines()]
         assert fish("fathom gen") == ["generate"] == fish("fathom help gen")
         assert fish("fathom generate --activ") == ["--activations"]
-        assert sorted(fish("fathom generate --activations ")) == ["bf16", "f32", "fp8", "fp8-f32"]
+        assert sorted(fish("fathom generate --activations ")) == ["bf16", "f32", "fp8", "fp8-f32", "int8"]
         assert fish("fathom bench ker") == ["kernels"] and fish("fathom bench kernels --cpu-m") == ["--cpu-mask"]
         assert fish("fathom account cr") == ["create"] and "deepseek-day" in fish("fathom sim d")
     if shutil.which("zsh"):
@@ -72,7 +72,7 @@ def check_other_shells(folder):
                           'echo "${COMPREPLY[@]}"', os.path.join(folder, "zsh"), *words).split()
             return [word for word in offered if word.startswith(words[-1])]
         assert zsh("fathom", "gen") == ["generate"], zsh("fathom", "gen")
-        assert zsh("fathom", "generate", "--activations", "") == ["f32", "bf16", "fp8", "fp8-f32"]
+        assert zsh("fathom", "generate", "--activations", "") == ["f32", "bf16", "fp8", "fp8-f32", "int8"]
         assert zsh("fathom", "bench", "ker") == ["kernels"] and zsh("fathom", "account", "cr") == ["create"]
 
 

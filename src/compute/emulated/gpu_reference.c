@@ -62,6 +62,9 @@ static void store(const struct gpu_row_format *format, void *rows, float *scales
                 to[first + i] = (char)e4m3_from_float(values[i]);
         }
         break;
+    case INPUT_INT8: /* for weights in four bits, which devices refuse */
+        check(false);
+        break;
     }
 }
 

@@ -48,6 +48,9 @@ static struct row_output output_of(const struct gpu_row_format *format, void *ro
         output.scale_stride = format->scale_stride;
         output.scale_power_of_two = format->kind == INPUT_FP8_UE8M0;
         break;
+    case INPUT_INT8: /* for weights in four bits, which devices refuse */
+        check(false);
+        break;
     }
     return output;
 }

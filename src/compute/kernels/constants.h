@@ -21,6 +21,9 @@
 
 /* act_quant: the smallest |x|max that a group is taken to have, and the largest E4M3 value. */
 #define QUANT_FLOOR 1e-4f
+#define INT8_FLOOR 0x1p-100f
+#define INT8_MAX_CODE 127.0f
+#define INT8_ROUNDER 0x1.8p23f /* its ulp is 1 */
 #define E4M3_MAX 448.0f
 #define E4M3_NORMAL_MIN 0x1p-6f
 #define E4M3_SUBNORMAL_ROUNDER 0x1.8p14f /* its ulp is 2^-9, the subnormal grid */

@@ -70,6 +70,10 @@ struct kernels {
      * the "ue8m0" format. codes may be x. DeepSeek-V3 inference/kernel.py act_quant. */
     void (*quantize_e4m3)(float *codes, float *scales, const float *x, uint32_t n,
                           bool scale_power_of_two);
+    /* Groups of INT8_GROUP: s = max(|x|max, 2^-100) / 127, codes[i] = x[i] / s rounded to the
+     * nearest integer, ties to even; scales[n / INT8_GROUP], n a multiple of it. In a group with a
+     * NaN or an infinity s is NaN and codes are 0. */
+    void (*quantize_int8)(int8_t *codes, float *scales, const float *x, uint32_t n);
     /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);

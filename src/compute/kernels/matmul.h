@@ -15,6 +15,11 @@
  * unless |x| reaches 2^120. The NaN codes 0x7F and 0xFF would count as 480 and -480: loaders refuse
  * them.
  *
+ * INT8 inputs (`x_int8`) have a scale for each row and 32 channels, and multiply codes of four bits
+ * alone. Then a block is 32 channels, its part a sum of integers, which is exact in every order,
+ * and s = (x_scales[m][b] * unit) * w_scale[n][group of b], unit being 1, or 1/2 for MXFP4. So all
+ * levels agree bit for bit, whatever their instructions.
+ *
  * An output element never depends on m, on its neighbours, on threads or on tile shapes: this is
  * the other half of batch invariance, and it makes the C twin, AVX2, AVX-512 and NEON agree bit for
  * bit.
@@ -82,6 +87,8 @@ static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
     return divide_up(count * bits, 8);
 }
 
+#define INT8_GROUP 32 /* channels that share a scale of an INT8 input */
+
 /* A packed weight matrix W[rows][cols]; rows are outputs. It consists of panels of MATMUL_PANEL
  * rows, each laid out [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side.
  * The last panel is filled up with zeros. FP8 scales are [ceil(rows / 128)][ceil(cols / 128)],
@@ -144,13 +151,20 @@ struct matmul {
     const uint16_t *x_blocks; /* instead of x, or NULL: BF16 values [cols / 128][x_block_stride], of
                                * which the first [m][128] are read; 16 channels beyond cols are 0 */
     size_t x_block_stride;    /* in values, a multiple of 128 */
-    const float *x_scales;    /* [m][x_scale_stride] per 128 channels, or NULL */
+    const int8_t *x_int8;     /* instead of both, or NULL: -127 to 127, matmul_int8_row */
+    const float *x_scales;    /* [m][x_scale_stride] per 128 channels, or NULL; of x_int8 per 32 */
     size_t x_scale_stride;
     float *y;        /* [m][y_stride], the padding written, too */
     size_t y_stride; /* >= rows rounded up to MATMUL_PANEL */
     uint32_t m;
     bool x_is_bf16; /* every x is representable in BF16; so with x_blocks */
 };
+
+/* The 128 channels of a block of an INT8 input. They take the first half of the bytes that BF16
+ * values would have in x_blocks. */
+static inline const int8_t *matmul_int8_row(const struct matmul *job, size_t block, size_t row) {
+    return job->x_int8 + (block * job->x_block_stride + row * QUANT_GROUP) * sizeof(uint16_t);
+}
 
 /* C[m][n] = A[m][k] B[k][n]: an fma chain over ascending k that starts from 0 or, with
  * `accumulate`, from C. Row-major, strides in values, any m, n and k. For attention's scores (A or

@@ -124,5 +124,9 @@ static void run_fp8_tile(const struct matmul_tile *t) {
 }
 
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    if (job->x_int8) {
+        matmul_int8_run_512(job, panel_first, panel_count);
+        return;
+    }
     multiply(job, panel_first, panel_count);
 }

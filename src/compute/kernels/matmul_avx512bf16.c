@@ -201,7 +201,7 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
         .decode = bf16_decode,
         .tile = run_tile,
     };
-    bool representable = job->x_is_bf16 || job->x_scales;
+    bool representable = !job->x_int8 && (job->x_is_bf16 || job->x_scales);
     if (representable && job->weights->type != WEIGHT_F32)
         matmul_blocked_run(&leaf, job, panel_first, panel_count);
     else

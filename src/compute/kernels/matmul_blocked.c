@@ -41,12 +41,27 @@ static uint32_t block_channels(const struct blocked_run *run, uint32_t block) {
     return left < QUANT_GROUP ? left : QUANT_GROUP;
 }
 
+static void pack_int8_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
+    const struct matmul *job = run->job;
+    for (uint32_t r = 0; r < run->rows; r++) {
+        const uint32_t row = run->row_first + r;
+        run->leaf->pack_int8(packed_row(run, to + r), matmul_int8_row(job, block, row),
+                             job->x_scales + row * job->x_scale_stride +
+                                 (size_t)block * (QUANT_GROUP / INT8_GROUP),
+                             block_channels(run, block), job->weights->type);
+    }
+}
+
 /* Into x from row `to` on. Rows lie too far apart for the processor to see what comes next. */
 static void pack_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
     const struct matmul *job = run->job;
     uint32_t count = block_channels(run, block);
     bool lift = job->weights->type == WEIGHT_FP8;
     if (reads_blocks(run)) return;
+    if (job->x_int8) {
+        pack_int8_rows(run, block, to);
+        return;
+    }
     for (uint32_t r = 0; r < run->rows; r++) {
         if (job->x_blocks) {
             run->leaf->pack_bf16(packed_row(run, to + r), block_row(run, block, r), count, lift);
@@ -66,6 +81,7 @@ static void tile_scales(const struct blocked_run *run, uint32_t first, uint32_t 
                         uint32_t panel, uint32_t block, float *out) {
     const struct matmul *job = run->job;
     float w_scale = weight_type_unit(job->weights->type);
+    if (job->x_int8) return; /* the rows have theirs */
     if (job->weights->type == WEIGHT_FP8)
         w_scale = job->weights
                       ->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * run->blocks + block];
@@ -183,7 +199,7 @@ static void run_strip(struct blocked_run *run, uint32_t panel_first, uint32_t pa
 
 void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job,
                         uint32_t panel_first, uint32_t panel_count) {
-    check(leaf->tile_rows <= TILE_ROWS_MAX);
+    check(leaf->tile_rows <= TILE_ROWS_MAX && (!job->x_int8 || leaf->pack_int8));
     struct blocked_run run;
     run.leaf = leaf;
     run.job = job;

@@ -23,7 +23,7 @@ struct matmul_tile {
     uint32_t rows;       /* 1..leaf's tile_rows */
     uint32_t panels;     /* 1, or 2 for at most leaf's pair_rows rows */
     uint32_t count;      /* channels: 1..128 */
-    const void *x;       /* [rows][128] of x_bytes, as the leaf's pack_x wrote them */
+    const void *x;       /* [rows][128] of x_bytes, as the leaf packed them */
     const void *w;       /* [count][32] */
     size_t panel_bytes;  /* from one panel to the next */
     const char *ahead;   /* what the next tile will read, to be fetched into the cache */
@@ -65,6 +65,9 @@ struct matmul_leaf {
     void (*pack_x)(void *out, const float *x, uint32_t count, bool lift);
     /* The same of a row of x_blocks; NULL: tiles read it as it lies. */
     void (*pack_bf16)(void *out, const uint16_t *x, uint32_t count, bool lift);
+    /* INT8 values with their scales; count is a multiple of INT8_GROUP. NULL: not for such x. */
+    void (*pack_int8)(void *out, const int8_t *x, const float *scales, uint32_t count,
+                      enum weight_type type);
     void (*decode)(void *out, enum weight_type type, const void *w, uint32_t count);
     void (*tile)(const struct matmul_tile *tile);
 };

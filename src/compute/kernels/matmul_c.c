@@ -44,10 +44,11 @@ static void load_weights(const struct packed_matrix *weights, uint32_t panel, ui
 }
 
 static float x_at(const struct matmul *job, uint32_t row, uint32_t channel) {
+    const size_t at = (size_t)row * QUANT_GROUP + channel % QUANT_GROUP;
+    if (job->x_int8) return matmul_int8_row(job, channel / QUANT_GROUP, row)[channel % QUANT_GROUP];
     if (!job->x_blocks) return job->x[row * job->x_stride + channel];
     size_t block = channel / QUANT_GROUP * job->x_block_stride;
-    return float_from_bf16(
-        job->x_blocks[block + (size_t)row * QUANT_GROUP + channel % QUANT_GROUP]);
+    return float_from_bf16(job->x_blocks[block + at]);
 }
 
 /* w_scale of matmul.h. */
@@ -73,8 +74,9 @@ static void run_block(const struct matmul *job, uint32_t panel, uint32_t first, 
     const float unit = weight_type_unit(weights->type);
     for (uint32_t row = 0; row < job->m; row++) {
         float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
+        const uint32_t scaled = job->x_int8 ? INT8_GROUP : QUANT_GROUP;
         float x_scale =
-            job->x_scales ? job->x_scales[row * job->x_scale_stride + first / QUANT_GROUP] : 1;
+            job->x_scales ? job->x_scales[row * job->x_scale_stride + first / scaled] : 1;
         float part[MATMUL_PANEL] = {0};
         for (uint32_t k = 0; k < count; k++) {
             float x = x_at(job, row, first + k);
@@ -97,7 +99,7 @@ uint16_t matmul_c_bf16_weight(const struct packed_matrix *weights, uint32_t pane
 
 void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     const uint32_t cols = job->weights->cols, group = weight_type_group(job->weights->type);
-    const uint32_t block = group ? group : QUANT_GROUP;
+    const uint32_t block = job->x_int8 ? INT8_GROUP : group ? group : QUANT_GROUP;
     for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
         for (uint32_t row = 0; row < job->m; row++)
             memset(job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL, 0,

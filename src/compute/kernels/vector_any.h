@@ -27,5 +27,5 @@ static void rotate(float *restrict x, const float *restrict angles, uint32_t pai
     .rmsnorm = rmsnorm, .silu_multiply = silu_multiply, .add_scaled = add_scaled, .scale = scale,  \
     .maximum = maximum, .exp_sum = exp_sum, .round_bf16 = round_bf16, .bf16_from_float = to_bf16,  \
     .float_from_bf16 = from_bf16, .add_sum_bf16 = add_sum_bf16, .sum_positive = sum_positive,      \
-    .float_from_e4m3 = from_e4m3, .quantize_e4m3 = quantize_e4m3, .transpose = transpose,          \
-    .rotate = rotate
+    .float_from_e4m3 = from_e4m3, .quantize_e4m3 = quantize_e4m3, .quantize_int8 = quantize_int8,  \
+    .transpose = transpose, .rotate = rotate

@@ -8,6 +8,8 @@
 #pragma once
 
 #ifdef LANES
+#include <string.h>
+
 #include "base/number.h"
 #include "compute/kernels/code_values.h"
 #include "compute/kernels/lanes.h"
@@ -166,6 +168,35 @@ static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t 
         scales[first / QUANT_GROUP] = s;
         EACH(LANES, in_group,
              store(codes + first + i, round_e4m3(load(x + i, count, 0) / divisor), count));
+    }
+}
+
+/* max(|x|max, INT8_FLOOR) / 127 of a group, or NaN if a value is no number. */
+static float int8_scale(const float *x) {
+    struct sixteen most = sixteen_all(INT8_FLOOR), nothing = sixteen_all(0);
+    for (uint32_t i = 0; i < INT8_GROUP; i += 16) {
+        take_larger_magnitude(&most, x + i, 16);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < VECTORS_OF_16; v++)
+            nothing.of[v] += lanes_load(x + i + v * LANES) * lanes_all(0);
+    }
+    return isnan(lanes_sum(nothing.of)) ? NAN : lanes_most(most.of) / INT8_MAX_CODE;
+}
+
+static void quantize_int8(int8_t *codes, float *scales, const float *x, uint32_t n) {
+    for (uint32_t first = 0; first < n; first += INT8_GROUP) {
+        uint32_t rounded[INT8_GROUP]; /* the integer in the lowest bits */
+        const float s = scales[first / INT8_GROUP] = int8_scale(x + first);
+        if (isnan(s)) {
+            memset(codes + first, 0, INT8_GROUP);
+            continue;
+        }
+        for (uint32_t i = 0; i < INT8_GROUP; i += LANES) {
+            lanes value = lanes_load(x + first + i) / lanes_all(s) + lanes_all(INT8_ROUNDER);
+            memcpy(rounded + i, &value, sizeof value);
+        }
+        for (uint32_t i = 0; i < INT8_GROUP; i++)
+            codes[first + i] = (int8_t)rounded[i];
     }
 }
 

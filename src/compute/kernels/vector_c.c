@@ -176,6 +176,20 @@ static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t 
     }
 }
 
+static void quantize_int8(int8_t *codes, float *scales, const float *x, uint32_t n) {
+    for (uint32_t first = 0; first < n; first += INT8_GROUP) {
+        float largest = INT8_FLOOR, nothing = 0;
+        for (uint32_t i = first; i < first + INT8_GROUP; i++) {
+            largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+            nothing += x[i] * 0; /* NaN of a NaN or an infinity */
+        }
+        const float s = isnan(nothing) ? NAN : largest / INT8_MAX_CODE;
+        scales[first / INT8_GROUP] = s;
+        for (uint32_t i = first; i < first + INT8_GROUP; i++)
+            codes[i] = isnan(s) ? 0 : (int8_t)rintf(x[i] / s);
+    }
+}
+
 static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols) {
     for (uint32_t c = 0; c < cols; c++)

@@ -4,10 +4,8 @@
 #include <string.h>
 
 static const char *const names[ACTIVATIONS_COUNT] = {
-    [ACTIVATIONS_F32] = "f32",
-    [ACTIVATIONS_BF16] = "bf16",
-    [ACTIVATIONS_FP8] = "fp8",
-    [ACTIVATIONS_FP8_F32] = "fp8-f32",
+    [ACTIVATIONS_F32] = "f32",         [ACTIVATIONS_BF16] = "bf16", [ACTIVATIONS_FP8] = "fp8",
+    [ACTIVATIONS_FP8_F32] = "fp8-f32", [ACTIVATIONS_INT8] = "int8",
 };
 
 enum status activations_named(const char *name, enum activations *out, struct error *error) {
@@ -17,9 +15,14 @@ enum status activations_named(const char *name, enum activations *out, struct er
             return STATUS_OK;
         }
     return error_set(error, STATUS_INVALID,
-                     "unknown activations '%s': expected f32, bf16, fp8 or fp8-f32", name);
+                     "unknown activations '%s': expected f32, bf16, fp8, fp8-f32 or int8", name);
 }
 
 const char *activations_name(enum activations activations) {
     return names[activations];
+}
+
+bool activations_round_bf16(enum activations activations) {
+    return activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8 ||
+           activations == ACTIVATIONS_INT8;
 }

@@ -26,6 +26,8 @@ size_t exchange_rows_bytes(enum row_mla_mode form, uint32_t n) {
     if (form == ROW_BF16) bytes = n * sizeof(uint16_t);
     if (form == ROW_FP8)
         bytes = exchange_rows_scales_at(n) + divide_up(n, QUANT_GROUP) * sizeof(float);
+    if (form == ROW_INT8)
+        bytes = exchange_rows_scales_at(n) + divide_up(n, INT8_GROUP) * sizeof(float);
     return round_up(bytes, ROW_ALIGN);
 }
 
@@ -47,7 +49,7 @@ void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values) {
 
 void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, const float *x,
                         uint32_t n, char *bytes) {
-    check(form != ROW_FP8);
+    check(form <= ROW_BF16);
     if (form == ROW_BF16)
         kernels->bf16_from_float((uint16_t *)(void *)bytes, x, n);
     else
@@ -56,7 +58,7 @@ void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, c
 
 void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form, const char *bytes,
                           uint32_t n, float *x) {
-    check(form != ROW_FP8);
+    check(form <= ROW_BF16);
     if (form == ROW_BF16)
         kernels->float_from_bf16(x, (const uint16_t *)(const void *)bytes, n);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The format of rows that dispatch and combine send between ranks. The receiver gets exactly the
  * values with which a single rank would compute: a linear's prepared input or a rounded result.
- * They are E4M3 codes with group scales, BF16, or F32, all little-endian.
+ * They are E4M3 codes or INT8 values with group scales, BF16, or F32, all little-endian.
  */
 #pragma once
 
@@ -11,14 +11,15 @@ enum row_mla_mode {
     ROW_F32,
     ROW_BF16, /* packing rounds to BF16 */
     ROW_FP8,  /* codes[n], then (at a multiple of 4) scales[ceil(n / 128)] */
+    ROW_INT8, /* the same with scales[n / 32] */
 };
 
 /* Bytes of a row of n values, a multiple of 16. */
 size_t exchange_rows_bytes(enum row_mla_mode form, uint32_t n);
-/* Byte offset of the scales in a ROW_FP8 row. */
+/* Byte offset of the scales in a ROW_FP8 or ROW_INT8 row. */
 size_t exchange_rows_scales_at(uint32_t n);
 
-/* Packs x[n] into `bytes`, and unpacks it. Not for ROW_FP8. */
+/* Packs x[n] into `bytes`, and unpacks it. Not for rows with scales. */
 void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, const float *x,
                         uint32_t n, char *bytes);
 void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form, const char *bytes,

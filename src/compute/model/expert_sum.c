@@ -25,7 +25,7 @@ void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room) {
     const uint16_t *bf16[LIMIT_TOP_K_EXPERTS];
-    check(count <= LIMIT_TOP_K_EXPERTS && form != ROW_FP8);
+    check(count <= LIMIT_TOP_K_EXPERTS && form <= ROW_BF16);
     if (form == ROW_BF16) {
         for (uint32_t k = 0; k < count; k++)
             bf16[k] = (const uint16_t *)(const void *)rows[k];

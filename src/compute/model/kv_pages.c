@@ -13,8 +13,8 @@
 
 struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
                                  uint32_t slice_count, uint32_t mtp_count) {
-    bool bf16 = activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8;
-    enum kv_element element = bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32;
+    enum kv_element element =
+        activations_round_bf16(activations) ? KV_ELEMENT_BF16 : KV_ELEMENT_F32;
     struct kv_format format = KV_FORMAT_MLA(element, shape_kv_width(shape), slice_count, mtp_count);
     if (!shape_has_index(shape)) return format;
     format.group_count = 2;

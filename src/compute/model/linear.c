@@ -14,8 +14,17 @@ enum input_kind linear_input_kind(enum activations activations, enum weight_type
     bool quantized = type == WEIGHT_FP8 &&
                      (activations == ACTIVATIONS_FP8 || activations == ACTIVATIONS_FP8_F32);
     if (quantized) return ue8m0 ? INPUT_FP8_UE8M0 : INPUT_FP8;
-    bool rounded = activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8;
-    return rounded ? INPUT_BF16 : INPUT_F32;
+    if (activations == ACTIVATIONS_INT8 && weight_type_group(type)) return INPUT_INT8;
+    return activations_round_bf16(activations) ? INPUT_BF16 : INPUT_F32;
+}
+
+enum row_mla_mode linear_row_mode(enum input_kind kind) {
+    static const enum row_mla_mode modes[] = {[INPUT_F32] = ROW_F32,
+                                              [INPUT_BF16] = ROW_BF16,
+                                              [INPUT_FP8] = ROW_FP8,
+                                              [INPUT_FP8_UE8M0] = ROW_FP8,
+                                              [INPUT_INT8] = ROW_INT8};
+    return modes[kind];
 }
 
 static uint16_t *linear_block_of(const struct input_buffer *buffer, uint32_t row,
@@ -24,12 +33,20 @@ static uint16_t *linear_block_of(const struct input_buffer *buffer, uint32_t row
            (size_t)row * QUANT_GROUP;
 }
 
+static int8_t *linear_int8_of(const struct input_buffer *buffer, uint32_t row, uint32_t channel) {
+    return (int8_t *)(void *)linear_block_of(buffer, row, channel);
+}
+
 static uint32_t linear_block_channels(uint32_t n, uint32_t first) {
     return n - first < QUANT_GROUP ? n - first : QUANT_GROUP;
 }
 
 static size_t scales_stride(const struct input_buffer *buffer) {
-    return divide_up(buffer->columns, QUANT_GROUP);
+    return divide_up(buffer->columns, buffer->scale_group);
+}
+
+static float *row_scales(const struct input_buffer *buffer, uint32_t row) {
+    return buffer->scales + row * scales_stride(buffer);
 }
 
 /* Fills up a row with zeros, as kernels read whole vectors of its last channels. */
@@ -46,7 +63,13 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
         memcpy(buffer->x + (size_t)row * buffer->columns, x, n * sizeof *x);
         return;
     }
-    float *scales = kind == INPUT_BF16 ? NULL : buffer->scales + row * scales_stride(buffer);
+    float *scales = kind == INPUT_BF16 ? NULL : row_scales(buffer, row);
+    if (kind == INPUT_INT8) {
+        for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+            kernels->quantize_int8(linear_int8_of(buffer, row, c), scales + c / INT8_GROUP, x + c,
+                                   linear_block_channels(n, c));
+        return;
+    }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
         float values[QUANT_GROUP];
         const float *from = x + c;
@@ -70,12 +93,14 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-        memcpy(linear_block_of(to, to_row, c), linear_block_of(from, from_row, c),
-               QUANT_GROUP * sizeof(uint16_t));
+        if (kind == INPUT_INT8)
+            memcpy(linear_int8_of(to, to_row, c), linear_int8_of(from, from_row, c), QUANT_GROUP);
+        else
+            memcpy(linear_block_of(to, to_row, c), linear_block_of(from, from_row, c),
+                   QUANT_GROUP * sizeof(uint16_t));
     if (kind != INPUT_BF16)
-        memcpy(to->scales + to_row * scales_stride(to),
-               from->scales + from_row * scales_stride(from),
-               divide_up(n, QUANT_GROUP) * sizeof(float));
+        memcpy(row_scales(to, to_row), row_scales(from, from_row),
+               divide_up(n, from->scale_group) * sizeof(float));
 }
 
 void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
@@ -86,14 +111,16 @@ void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffe
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
         const uint16_t *block = linear_block_of(from, row, c);
-        if (form == ROW_FP8)
+        if (form == ROW_INT8)
+            memcpy(bytes + c, linear_int8_of(from, row, c), linear_block_channels(n, c));
+        else if (form == ROW_FP8)
             exchange_rows_encode(block, linear_block_channels(n, c), (uint8_t *)bytes + c);
         else
             memcpy(bytes + c * sizeof *block, block, linear_block_channels(n, c) * sizeof *block);
     }
-    if (form == ROW_FP8)
-        memcpy(bytes + exchange_rows_scales_at(n), from->scales + row * scales_stride(from),
-               divide_up(n, QUANT_GROUP) * sizeof *from->scales);
+    if (form != ROW_BF16)
+        memcpy(bytes + exchange_rows_scales_at(n), row_scales(from, row),
+               divide_up(n, from->scale_group) * sizeof *from->scales);
 }
 
 void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
@@ -104,15 +131,17 @@ void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
         uint16_t *block = linear_block_of(to, row, c);
-        if (form == ROW_FP8)
+        if (form == ROW_INT8)
+            memcpy(linear_int8_of(to, row, c), bytes + c, linear_block_channels(n, c));
+        else if (form == ROW_FP8)
             exchange_rows_decode((const uint8_t *)bytes + c, linear_block_channels(n, c), block);
         else
             memcpy(block, bytes + c * sizeof *block, linear_block_channels(n, c) * sizeof *block);
     }
-    fill_up(to, row, n);
-    if (form == ROW_FP8)
-        memcpy(to->scales + row * scales_stride(to), bytes + exchange_rows_scales_at(n),
-               divide_up(n, QUANT_GROUP) * sizeof *to->scales);
+    if (form != ROW_INT8) fill_up(to, row, n);
+    if (form != ROW_BF16)
+        memcpy(row_scales(to, row), bytes + exchange_rows_scales_at(n),
+               divide_up(n, to->scale_group) * sizeof *to->scales);
 }
 
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
@@ -121,10 +150,12 @@ struct linear_input linear_prepared(enum input_kind kind, const struct input_buf
         return linear_plain(buffer->x + (size_t)first_row * buffer->columns, buffer->columns,
                             false);
     size_t scale_stride = scales_stride(buffer);
+    const bool int8 = kind == INPUT_INT8;
     return (struct linear_input){
-        .x_blocks = linear_block_of(buffer, first_row, 0),
+        .x_blocks = int8 ? NULL : linear_block_of(buffer, first_row, 0),
+        .x_int8 = int8 ? linear_int8_of(buffer, first_row, 0) : NULL,
         .x_block_stride = buffer->block_stride,
-        .scales = kind == INPUT_BF16 ? NULL : buffer->scales + first_row * scale_stride,
+        .scales = kind == INPUT_BF16 ? NULL : row_scales(buffer, first_row),
         .scale_stride = scale_stride,
         .is_bf16 = true,
     };
@@ -141,6 +172,7 @@ struct matmul linear_job(const struct packed_matrix *weights, const struct linea
         .x = input->x,
         .x_stride = input->x_stride,
         .x_blocks = input->x_blocks,
+        .x_int8 = input->x_int8,
         .x_block_stride = input->x_block_stride,
         .x_scales = input->scales,
         .x_scale_stride = input->scale_stride,

@@ -6,6 +6,7 @@
  *   bf16     every linear's input is rounded to BF16; the router reads unrounded f32
  *   fp8      FP8 weights take inputs quantized in 1x128 groups; others as in bf16
  *   fp8-f32  FP8 weights take quantized inputs (kv_b never); everything else f32
+ *   int8     weights in four bits take inputs rounded to INT8 in groups of 32; others as in bf16
  */
 #pragma once
 
@@ -14,14 +15,15 @@
 #include "compute/model/activations.h"
 #include "compute/model/exchange_rows.h"
 
-enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
+enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0, INPUT_INT8 };
 
-/* A linear's input: rows of floats, or rows of BF16 values in blocks of channels (matmul.h). If the
- * BF16 values are those of E4M3 codes, there are also scales. */
+/* A linear's input: rows of floats, or rows of BF16 or INT8 values in blocks of channels
+ * (matmul.h). If they are INT8, or BF16 values of E4M3 codes, there are also scales. */
 struct linear_input {
     const float *x; /* [m][x_stride] */
     size_t x_stride;
     const uint16_t *x_blocks;
+    const int8_t *x_int8;
     size_t x_block_stride;
     const float *scales; /* [m][scale_stride], or NULL */
     size_t scale_stride;
@@ -34,11 +36,13 @@ struct linear_input {
 struct input_buffer {
     float *x; /* [rows][columns] for INPUT_F32 */
     /* [columns / 128, rounded up][block_stride], with [rows][128] used: BF16 values, for all other
-     * kinds */
+     * kinds. INT8 values take the first half of a row's 256 bytes, as two micro-batches that share
+     * a buffer may need one kind each */
     uint16_t *blocks;
-    float *scales;       /* [rows][columns / 128, rounded up] for INPUT_FP8 and INPUT_FP8_UE8M0 */
-    size_t block_stride; /* in values */
-    uint32_t columns;    /* the widest input; also the stride */
+    float *scales;        /* [rows][columns / scale_group, rounded up] for kinds that have them */
+    uint32_t scale_group; /* 128; INT8_GROUP in a mode with INPUT_INT8 */
+    size_t block_stride;  /* in values */
+    uint32_t columns;     /* the widest input; also the stride */
 };
 
 /* The input format for a weight of `type` in this mode. `ue8m0`: scales are powers of two
@@ -54,7 +58,8 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
                  uint32_t from_row, const struct input_buffer *to, uint32_t to_row);
 
 /* Copies a prepared row of n channels to `bytes`, and back. exchange_rows.h documents the layout of
- * `form`, which is the one of the kind's values: ROW_F32, ROW_BF16 or ROW_FP8. */
+ * `form`, which is the one of the kind's values (linear_row_mode). */
+enum row_mla_mode linear_row_mode(enum input_kind kind);
 void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
                     uint32_t row, char *bytes);
 void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,

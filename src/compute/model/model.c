@@ -121,11 +121,6 @@ static enum status open_batches(struct model *model, struct error *error) {
     return status ? status : batch_open(&model->mtp_batch, tokens, rows, error);
 }
 
-static enum row_mla_mode model_form_of(enum input_kind kind) {
-    if (kind == INPUT_F32) return ROW_F32;
-    return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
-}
-
 /* True if attention multiplies BF16 values, pair by pair. */
 static bool multiplies_bf16(const struct model *model) {
     const struct shape *shape = model->shape;
@@ -140,8 +135,7 @@ static bool describe(struct model *model, const struct model_options *options,
     bool mtp = options->mtp && checkpoint_has_mtp(checkpoint);
     model->shape = checkpoint_shape(checkpoint);
     model->activations = options->activations;
-    model->rounds_bf16 =
-        options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
+    model->rounds_bf16 = activations_round_bf16(options->activations);
     model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
     model->slots_max = options->slots_max ? options->slots_max : options->step_rows_max;
@@ -223,7 +217,7 @@ static enum status model_open_parts(struct model *model, const struct model_opti
                               error);
     const struct packed_matrix *gate = &model->weights.expert.matrices.gate;
     model->dispatch_form =
-        model_form_of(linear_input_kind(model->activations, gate->type, gate->ue8m0));
+        linear_row_mode(linear_input_kind(model->activations, gate->type, gate->ue8m0));
     model->combine_form = model->rounds_bf16 ? ROW_BF16 : ROW_F32;
     model->dispatch_bytes =
         (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);

@@ -55,12 +55,15 @@ static struct input_buffer cut_input(struct scratch_allocator *scratch_allocator
                                      const struct model *model, size_t rows, uint32_t columns) {
     enum activations mode = model->activations;
     bool floats = !model->rounds_bf16, values = mode != ACTIVATIONS_F32;
-    bool scales = mode == ACTIVATIONS_FP8 || mode == ACTIVATIONS_FP8_F32;
+    bool int8 = mode == ACTIVATIONS_INT8;
+    bool scales = int8 || mode == ACTIVATIONS_FP8 || mode == ACTIVATIONS_FP8_F32;
     columns = (uint32_t)round_up(columns, 16);
-    struct input_buffer buffer = {.columns = columns, .block_stride = (rows + 1) * QUANT_GROUP};
+    struct input_buffer buffer = {.columns = columns,
+                                  .block_stride = (rows + 1) * QUANT_GROUP,
+                                  .scale_group = int8 ? INT8_GROUP : QUANT_GROUP};
     if (floats) buffer.x = cut_floats(scratch_allocator, rows, columns);
     if (scales)
-        buffer.scales = cut_floats(scratch_allocator, rows, divide_up(columns, QUANT_GROUP));
+        buffer.scales = cut_floats(scratch_allocator, rows, divide_up(columns, buffer.scale_group));
     if (values)
         buffer.blocks =
             cut_values(scratch_allocator, divide_up(columns, QUANT_GROUP), buffer.block_stride);

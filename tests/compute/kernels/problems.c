@@ -52,6 +52,29 @@ static void fill_blocks(struct problem *p) {
                 c < cols ? bf16_from_float(p->x[r * p->x_stride + c]) : 0;
 }
 
+/* x as integers, and the same as INT8 values; bytes that nobody may read are 0xFF. */
+static void fill_int8(struct problem *p) {
+    const uint32_t cols = p->weights.cols, groups = cols / INT8_GROUP;
+    p->x_block_stride = (p->m + 1) * QUANT_GROUP;
+    p->x_block_bytes = divide_up(cols, QUANT_GROUP) * p->x_block_stride * sizeof(uint16_t);
+    p->x_int8 = levels_buffer(p->x_block_bytes);
+    memset(p->x_int8, 0xFF, p->x_block_bytes);
+    p->x_scale_stride = groups;
+    p->x_scale_bytes = (size_t)p->m * groups * sizeof(float);
+    p->x_scales = levels_buffer(p->x_scale_bytes);
+    const struct matmul job = {.x_int8 = p->x_int8, .x_block_stride = p->x_block_stride};
+    for (uint32_t r = 0; r < p->m; r++)
+        for (uint32_t c = 0; c < cols; c += INT8_GROUP) {
+            int8_t *to = p->x_int8 + (matmul_int8_row(&job, c / QUANT_GROUP, r) - p->x_int8) +
+                         c % QUANT_GROUP;
+            float *x = p->x + r * p->x_stride + c;
+            kernels_table_c.quantize_int8(to, p->x_scales + r * groups + c / INT8_GROUP, x,
+                                          INT8_GROUP);
+            for (uint32_t i = 0; i < INT8_GROUP; i++)
+                x[i] = to[i];
+        }
+}
+
 static void fill_x(struct problem *p, uint64_t *state, enum numbers numbers, int form) {
     uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, QUANT_GROUP);
     p->x_stride = cols;
@@ -63,6 +86,7 @@ static void fill_x(struct problem *p, uint64_t *state, enum numbers numbers, int
     p->x_scale_bytes = (size_t)p->m * blocks * sizeof(float);
     if (p->x_is_bf16) kernels_table_c.round_bf16(p->x, p->x, p->m * cols);
     if (form == 3) fill_blocks(p);
+    if (form == PROBLEM_INT8) fill_int8(p);
     if (form != 2) return;
     p->x_scales = levels_buffer(p->x_scale_bytes);
     for (uint32_t r = 0; r < p->m; r++)
@@ -125,6 +149,7 @@ void problem_free(struct problem *p) {
     levels_free(p->x, p->x_bytes);
     if (p->x_scales) levels_free(p->x_scales, p->x_scale_bytes);
     if (p->x_blocks) levels_free(p->x_blocks, p->x_block_bytes);
+    if (p->x_int8) levels_free(p->x_int8, p->x_block_bytes);
 }
 
 /* Rows [first, first + m) of the product into y, [m][padded rows]. */
@@ -132,8 +157,9 @@ static void multiply(const struct kernels *level, const struct problem *p, uint3
                      uint32_t m, uint32_t panel_first, uint32_t panel_count, float *y) {
     struct matmul job = {
         .weights = &p->weights,
-        .x = p->x_blocks ? NULL : p->x + first * p->x_stride,
+        .x = p->x_blocks || p->x_int8 ? NULL : p->x + first * p->x_stride,
         .x_blocks = p->x_blocks ? p->x_blocks + first * QUANT_GROUP : NULL,
+        .x_int8 = p->x_int8 ? p->x_int8 + first * QUANT_GROUP * sizeof(uint16_t) : NULL,
         .x_block_stride = p->x_block_stride,
         .x_stride = p->x_stride,
         .x_scales = p->x_scales ? p->x_scales + first * p->x_scale_stride : NULL,
@@ -178,6 +204,7 @@ double problem_weight(const struct problem *p, uint32_t row, uint32_t col) {
 static void check_near_exact(const char *name, const struct problem *p, bool rounds,
                              const float *y) {
     const uint32_t group = weight_type_group(p->weights.type);
+    const uint32_t scaled = p->x_int8 ? INT8_GROUP : QUANT_GROUP;
     uint32_t cols = p->weights.cols,
              blocks = (uint32_t)divide_up(cols, group ? group : QUANT_GROUP);
     size_t y_stride = (size_t)packed_panels(p->weights.rows) * MATMUL_PANEL;
@@ -188,8 +215,7 @@ static void check_near_exact(const char *name, const struct problem *p, bool rou
                 double weight = problem_weight(p, n, c);
                 if (rounds) weight = (double)float_from_bf16(bf16_from_float((float)weight));
                 double term = (double)p->x[r * p->x_stride + c] * weight;
-                if (p->x_scales)
-                    term *= (double)p->x_scales[r * p->x_scale_stride + c / QUANT_GROUP];
+                if (p->x_scales) term *= (double)p->x_scales[r * p->x_scale_stride + c / scaled];
                 exact += term;
                 size += fabs(term);
             }
@@ -203,6 +229,7 @@ static void check_near_exact(const char *name, const struct problem *p, bool rou
 
 static bool uses_pairs(const struct kernels *level, const struct problem *p) {
     bool pairs = weight_type_pairs(p->weights.type);
+    if (p->x_int8) return false;
     if (weight_type_group(p->weights.type)) pairs = strcmp(level->numerics, "bfdot2") != 0;
     return level->gemm_bf16 && pairs && (p->x_is_bf16 || p->x_scales);
 }

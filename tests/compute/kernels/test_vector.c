@@ -48,6 +48,7 @@ enum kernel {
     ROTATE_INTERLEAVED,
     QUANTIZE,
     QUANTIZE_POWER,
+    QUANTIZE_INT8,
     KERNEL_COUNT
 };
 static const char *const kernel_names[] = {"rmsnorm",
@@ -64,7 +65,8 @@ static const char *const kernel_names[] = {"rmsnorm",
                                            "rotate",
                                            "rotate interleaved",
                                            "quantize",
-                                           "quantize by powers of two"};
+                                           "quantize by powers of two",
+                                           "quantize_int8"};
 
 static void run_kernel(const struct kernels *level, enum kernel kernel, const float *x,
                        const float *w, uint32_t n, bool in_place, struct outcome *out) {
@@ -118,6 +120,12 @@ static void run_kernel(const struct kernels *level, enum kernel kernel, const fl
     case ROTATE:
     case ROTATE_INTERLEAVED:
         level->rotate(out->y, w, n / 2, kernel == ROTATE_INTERLEAVED);
+        break;
+    case QUANTIZE_INT8: /* the scales, and behind them the codes */
+        memset(out->y, 0, n * sizeof(float));
+        if (n < 2 * INT8_GROUP) break;
+        level->quantize_int8((int8_t *)(void *)(out->y + n / INT8_GROUP), out->y, x,
+                             n / INT8_GROUP * INT8_GROUP);
         break;
     default:
         level->quantize_e4m3(out->y, out->z, from, n, kernel == QUANTIZE_POWER);
@@ -275,6 +283,30 @@ TEST(a_sum_of_rows_is_rounded_once_and_added) {
             assert_true(fabs(added - sum) <= fabs(sum) * 0x1p-8 + slack);
         }
     }
+}
+
+/* A code is the integer nearest to x / s; a group that is not finite has no scale. */
+TEST(integers_and_their_scales_are_right) {
+    uint64_t state = 27;
+    float x[4 * INT8_GROUP], scales[4];
+    int8_t codes[4 * INT8_GROUP];
+    levels_fill(&state, NUMBERS_NORMAL, x, 4 * INT8_GROUP);
+    memset(x + INT8_GROUP, 0, INT8_GROUP * sizeof *x);
+    x[2 * INT8_GROUP + 5] = NAN;
+    x[3 * INT8_GROUP + 31] = -INFINITY;
+    kernels_table_c.quantize_int8(codes, scales, x, 4 * INT8_GROUP);
+    float largest = 0;
+    for (uint32_t i = 0; i < INT8_GROUP; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    assert_true(scales[0] == largest / 127);
+    bool full = false;
+    for (uint32_t i = 0; i < INT8_GROUP; i++) {
+        assert_true(fabsf(codes[i] - x[i] / scales[0]) <= 0.5f);
+        full |= codes[i] == 127 || codes[i] == -127;
+        assert_int_equal(codes[INT8_GROUP + i], 0);
+        assert_int_equal(codes[2 * INT8_GROUP + i], 0);
+    }
+    assert_true(full && scales[1] > 0 && isnan(scales[2]) && isnan(scales[3]));
 }
 
 /* A sum of what is positive, and all 256 codes. */

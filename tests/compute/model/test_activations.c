@@ -14,5 +14,5 @@ TEST(each_mode_is_found_by_its_name_and_no_other) {
         assert_int_equal(found, mode);
     }
     assert_int_equal(activations_named("fp16", &found, &error), STATUS_INVALID);
-    assert_non_null(strstr(error.text, "'fp16': expected f32, bf16, fp8 or fp8-f32"));
+    assert_non_null(strstr(error.text, "'fp16': expected f32, bf16, fp8, fp8-f32 or int8"));
 }
