@@ -31,9 +31,24 @@ struct heartbeat {
  * it. */
 extern struct heartbeat *heartbeat_memory;
 
+/* Signs of life of the thread that computes, for other ranks of the host: finished tiles, and polls
+ * while it waits. */
+struct heartbeat_thread {
+    _Alignas(64) _Atomic uint64_t signs;
+    _Atomic int32_t id;       /* of the thread that gave the last sign; 0: none */
+    _Atomic int32_t cpu;      /* where it ran */
+    _Atomic uint64_t allowed; /* the hash of the CPUs that it may use (base/cpus.h) */
+};
+
+/* Private to this process until memory that other ranks map replaces it. */
+extern struct heartbeat_thread *heartbeat_thread;
+void heartbeat_thread_reset(void);
+void heartbeat_sign(void);
+
 static inline void heartbeat_tile(void) {
     uint64_t tiles = atomic_load_explicit(&heartbeat_memory->tiles, memory_order_relaxed);
     atomic_store_explicit(&heartbeat_memory->tiles, tiles + 1, memory_order_relaxed);
+    heartbeat_sign();
 }
 
 static inline void heartbeat_set(enum heartbeat_state state) {

@@ -53,7 +53,7 @@ struct peers_values {
     struct model_run_values run;
     struct option_texts peers;
     const char *gguf, *only, *lengths, *streams, *busy;
-    uint64_t runs, requests;
+    uint64_t runs, requests, ranks;
     bool json;
 };
 
@@ -63,7 +63,7 @@ static const struct option peers_rows[] = {
     MODEL_RUN_OPTIONS,
     {"peer", OPTION_TEXTS, NULL,
      "folder with llama-batched-bench and llama-server, a build of llama.cpp or of ik_llama.cpp; "
-     "up to three times",
+     "up to three times; none is needed for the shares next to competing processes",
      AT(peers)},
     {"gguf", OPTION_TEXT, NULL, "the peers' model, of the same shape", AT(gguf)},
     {"only", OPTION_CHOICE, "all", "measure one part alone", AT(only),
@@ -78,6 +78,9 @@ static const struct option peers_rows[] = {
      "what else runs. none: no ratios where other processes use more than 5 % of the CPUs; any: "
      "ratios there, too; or nice values of competing processes, such as 10,10",
      AT(busy)},
+    {"ranks", OPTION_COUNT, "1",
+     "Fathom's processes, which share the experts and the sequences, and the threads", AT(ranks),
+     .minimum = 1, .maximum = LIMIT_RANKS},
     {"runs", OPTION_COUNT, "3", "rounds; the result is their median", AT(runs), .minimum = 1,
      .maximum = RUNS_MAX},
     {"requests", OPTION_COUNT, "64", "requests of the server test, which the first round has",
@@ -183,6 +186,11 @@ static void add_words(struct child_command *command, const char *words) {
 }
 
 /* Adds a peer's tool with its model and its fastest options. */
+static void bench_peers_add_own(const struct peers_bench *bench, struct child_command *command) {
+    child_add_model(command, &bench->values.run);
+    child_add(command, "--ranks=%u", (unsigned)bench->values.ranks);
+}
+
 static void bench_peers_add_peer(struct child_command *command, const struct peers_bench *bench,
                                  const struct peer *peer, const char *tool) {
     child_add(command, "%s/%s", peer->folder, tool);
@@ -208,7 +216,7 @@ static enum status run_own(struct peers_bench *bench, const char *prompt, const 
     child_add_option(&command, "prompt", prompt);
     child_add_option(&command, "gen", gen);
     child_add_option(&command, "batch", batches);
-    child_add_model(&command, &bench->values.run);
+    bench_peers_add_own(bench, &command);
     enum status status =
         child_read(command.argv, "the output of bench model", &document, bench->error);
     if (status) return status;
@@ -369,7 +377,7 @@ static enum status bench_peers_run_server(struct peers_bench *bench, uint32_t si
     const char *mark = fork ? "HTTP server listening" : "listening on http://127.0.0.1:";
     if (side == 0) {
         child_own(&command, "serve", "--port=0", NULL);
-        child_add_model(&command, &bench->values.run);
+        bench_peers_add_own(bench, &command);
     } else {
         bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
         add_words(&command, "--host 127.0.0.1 -np 16 -c 8192 --port");
@@ -633,7 +641,6 @@ static enum status bench_peers_prepare(struct peers_bench *bench) {
                                                 &bench->lengths, bench->error);
     if (!status)
         status = model_run_sizes_read("streams", values->streams, &bench->streams, bench->error);
-    if (!status) status = read_busy(bench);
     if (!status) status = read_vocab(bench);
     for (size_t i = 0; !status && i < values->peers.count; i++)
         status = open_peer(bench, values->peers.texts[i]);
@@ -645,10 +652,12 @@ int bench_peers(void *given, const struct option_result *result) {
     static struct peers_bench bench = {.sides = 1};
     struct error error = {""};
     bench.values = *(const struct peers_values *)given;
-    if (!bench.values.gguf) return command_misused("--gguf is needed");
-    if (!bench.values.peers.count || bench.values.peers.count >= SIDES_MAX)
-        return command_misused("--peer is needed, once to three times");
     bench.error = &error;
+    if (read_busy(&bench)) return command_misused(error.text);
+    if (bench.values.peers.count >= SIDES_MAX ||
+        (!bench.values.peers.count && !bench.competitors.count))
+        return command_misused("--peer is needed, once to three times");
+    if (bench.values.peers.count && !bench.values.gguf) return command_misused("--gguf is needed");
     enum status status = bench_peers_prepare(&bench);
     if (!status) status = bench_peers_run_all(&bench);
     if (!status) bench_peers_print(&bench);

@@ -296,11 +296,11 @@ ALLOCATE = "malloc calloc realloc free aligned_alloc posix_memalign strdup strnd
 CLOCK = "clock_now_ns clock_gettime gettimeofday time clock nanosleep usleep sleep"
 BANNED = (  # names, where they may stand, why
     (ALLOCATE, r"src/(base|host|compute|command|bench|programs)/", "allocates"),
-    # team: spins for a while, then sleeps; exchange: times transfers, and slows them down; move_transport: keeps to a rate;
+    # team: spins for a while, then sleeps; peer_watch: how long a rank is silent; exchange: times transfers, and slows them down; move_transport: keeps to a rate;
     # job: how long a failure may stay unexplained;
     # weights_file: waits for a process that is dying; device_mailboxes: rests until an emulated device's peers have come
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
-     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_mailboxes\.c",
+     r"src/compute/exchange/(exchange|job|move_transport|peer_watch)\.c|src/compute/weights/weights_file\.c|src/compute/emulated/device_mailboxes\.c",
      "reads the clock, which only the host does"),
     ("token_loop_run token_loop_normalize token_loop_linear linear_job linear_prepare linear_run team_run tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),

@@ -111,16 +111,19 @@ def busy_machines(folder):
     done = bench(*streams, "--busy", "10,10")
     row = json.loads(done.stdout)["figures"][0]
     assert row["peers"][0]["ratio"] > 0 and len(row["of_fair_share"]) == 2 and min(row["of_fair_share"]) > 0, row
+    alone = json.loads(bench("--runs", "1", "--streams", "1", "--ranks", "2", "--only", "streams", "--busy", "10", "--json").stdout)
+    assert len(alone["figures"]) == 1 and len(alone["figures"][0]["of_fair_share"]) == 1, "no peer is needed for shares"
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
         done = bench(*streams, code=1)
         other.kill()
     assert json.loads(done.stdout)["figures"][0]["peers"][0]["ratio"] is None, done.stdout
     assert "--busy any" in done.stderr, done.stderr
-    assert "no list of nice values" in bench(*streams, "--busy", "calm", code=1).stderr
+    assert "no list of nice values" in bench(*streams, "--busy", "calm", code=2).stderr
 
 
 def troubles_are_named(folder):
-    assert "--gguf is needed" in bench(code=2).stderr
+    assert "--peer is needed" in bench(code=2).stderr
+    assert "--gguf is needed" in bench("--peer", "x", code=2).stderr
     assert "--peer is needed" in bench("--gguf", "x", "--only", "server", code=2).stderr
     build = write_build(folder, "three", "llama.cpp", 1)
     peer = ("--peer", build, "--gguf", "m.gguf")

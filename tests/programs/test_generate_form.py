@@ -28,8 +28,8 @@ def check_bound(folder):
         answer = run("detokenize", "--no-special", ",".join(map(str, prompt["tokens"])))
         assert len(prompt["tokens"]) == 200 or set(json.loads(answer)) == {"sum", "even"}, answer
     asked = "What is 4728 + 915?"
-    answer = answer_of("--seed", 1, "--regex", r"[0-9]+ \+ [0-9]+ makes ([0-9]{4})!", asked)
-    assert re.fullmatch(r"[0-9]+ \+ [0-9]+ makes [0-9]{4}!\n", answer), answer
+    answer = answer_of("--seed", 1, "--regex", r"[0-9]{1,4} \+ [0-9]{1,4} makes ([0-9]{4})!", asked)
+    assert re.fullmatch(r"[0-9]{1,4} \+ [0-9]{1,4} makes [0-9]{4}!\n", answer), answer
     path = os.path.join(folder, "sum.gbnf")
     with open(path, "w", encoding="utf-8") as file:
         file.write('# in words\nroot ::= "the sum is " number ", " ("odd" | "even") "."\nnumber ::= [0-9]{1,6}\n')

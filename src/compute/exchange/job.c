@@ -25,6 +25,7 @@
 #include "base/heartbeat.h"
 #include "base/limits.h"
 #include "compute/exchange/job_rendezvous.h"
+#include "compute/exchange/peer_watch.h"
 #include "compute/exchange/placement.h"
 
 #include <errno.h>
@@ -225,11 +226,14 @@ static enum status send_join(struct error *error) {
     size_t bytes;
     ucs_status_t found = ucp_worker_get_address(job.worker, &address, &bytes);
     if (found != UCS_OK) return job_failed(error, "send its address", found);
-    static char frame[JOB_JOIN_BYTES_MAX];
-    check(bytes <= JOB_ADDRESS_BYTES_MAX);
-    size_t whole = job_rendezvous_frame_join(frame, job.rank, job.epoch, job.host,
-                                             (struct bytes){(const char *)address, bytes});
+    const struct shared_file signs = peer_watch_address();
+    static char frame[JOB_JOIN_BYTES_MAX], both[JOB_ADDRESS_BYTES_MAX];
+    check(sizeof signs + bytes <= JOB_ADDRESS_BYTES_MAX);
+    memcpy(both, &signs, sizeof signs);
+    memcpy(both + sizeof signs, address, bytes);
     ucp_worker_release_address(job.worker, address);
+    size_t whole = job_rendezvous_frame_join(frame, job.rank, job.epoch, job.host,
+                                             (struct bytes){both, sizeof signs + bytes});
     if (write_launcher(frame, whole)) return STATUS_OK;
     return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
 }
@@ -429,6 +433,16 @@ static void job_note_change(const struct job_frame *head) {
         job.launcher_lost = true;
 }
 
+/* Maps the signs of a rank of this host. Their address precedes UCX's. */
+static void job_take_address(uint32_t rank) {
+    struct bytes *address = &job.addresses[rank];
+    struct shared_file signs;
+    check(address->count >= sizeof signs);
+    memcpy(&signs, address->data, sizeof signs);
+    *address = (struct bytes){address->data + sizeof signs, address->count - sizeof signs};
+    if (rank != job.rank && job_is_same_host(rank)) peer_watch_map(rank, &signs, job.epoch);
+}
+
 /* Reads MEMBERS and keeps the frame, since the addresses lie in it. */
 static void job_take_members(struct bytes frame) {
     const char *host;
@@ -440,6 +454,7 @@ static void job_take_members(struct bytes frame) {
         }
         job.hosts[rank] = host;
         job.gone[rank] = job.addresses[rank].count == 0;
+        if (!job.gone[rank]) job_take_address(rank);
     }
     free(job.members);
     job.members = job.received;
@@ -470,12 +485,13 @@ static bool receive_frame(size_t *bytes_out) {
 }
 
 /* Reports to the heartbeat for which rank this one waits: the peer of the oldest message, except
- * moves of experts, for which no rank waits. */
-static void report_awaited(void) {
+ * moves of experts, for which no rank waits. Returns it; without one, rank 0. */
+static uint32_t report_awaited(void) {
     uint32_t peer = job.awaited;
     for (const struct job_request *it = job.open; it; it = it->next)
         if (it->batch && it->channel != JOB_CHANNEL_MOVES) peer = it->peer + 1;
     heartbeat_await(peer);
+    return peer ? peer - 1 : 0;
 }
 
 /* Handles all frames that the launcher has sent. */
@@ -542,7 +558,8 @@ bool job_progress(void) {
     job.polls += moved ? 1 : POLL_WEIGHT_IDLE; /* counted too: there may always be progress */
     if (moved) heartbeat_moved();
     if (job.polls >= POLLS_PER_CHECK * POLL_WEIGHT_IDLE) {
-        report_awaited();
+        uint32_t peer = report_awaited();
+        if (!moved && job.begun && !job.crowded) peer_watch_look(peer, job.epoch);
         receive_launcher();
     }
     if (job.cancelling) cancel_requests();
@@ -638,6 +655,7 @@ static void job_release(void) {
     free(job.hosts);
     free(job.members);
     free(job.received);
+    peer_watch_close();
     memset(&job, 0, sizeof job);
     job.count = 1;
     job.rendezvous = -1;
@@ -653,6 +671,7 @@ enum status job_begin(struct error *error) {
     job.hosts = calloc(job.count, sizeof *job.hosts);
     if (!job.gone || !job.endpoints || !job.addresses || !job.hosts)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
+    if (!status) status = peer_watch_open(job.count, error);
     if (!status) status = open_context(error);
     if (!status) status = job_open_worker(error);
     if (!status) status = join_epoch(error);

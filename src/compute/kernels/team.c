@@ -136,16 +136,6 @@ static bool is_running(clockid_t clock) {
            after.tv_sec != before.tv_sec;
 }
 
-/* Moves a thread to a CPU; afterwards it may run where it could before. */
-static bool move_thread(pid_t id, int cpu) {
-    cpu_set_t before, there;
-    CPU_ZERO(&there);
-    CPU_SET(cpu, &there);
-    return sched_getaffinity(id, sizeof before, &before) == 0 &&
-           sched_setaffinity(id, sizeof there, &there) == 0 &&
-           sched_setaffinity(id, sizeof before, &before) == 0;
-}
-
 /* Looks after a member, or the caller, that is inside a loop and has lost its CPU: gives it this
  * thread's CPU and takes its place. Looks at one that runs become rarer. */
 static void trade_places(struct team *team, const struct member *self, struct patience *patience) {
@@ -153,10 +143,14 @@ static void trade_places(struct team *team, const struct member *self, struct pa
     if (now_ns < patience->look_ns) return;
     patience->step_ns *= 2;
     for (uint32_t i = 0; i < team->threads; i++) {
-        const struct member *other = &team->members[i];
-        int here = sched_getcpu(), there = atomic_load(&other->cpu);
+        struct member *other = &team->members[i];
+        int there = atomic_load(&other->cpu);
         if (other == self || there == OUTSIDE || is_running(other->clock)) continue;
-        if (there == here || !move_thread(other->id, here) || !move_thread(0, there)) sched_yield();
+        int here = sched_getcpu();
+        if (cpus_trade(other->id, there))
+            atomic_compare_exchange_strong(&other->cpu, &there, here);
+        else
+            sched_yield();
         patience->step_ns = TRADE_NS;
         break;
     }

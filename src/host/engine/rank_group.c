@@ -31,7 +31,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,14 +153,14 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
  * experts, if it has any, continue. */
 static size_t wait_for_order(struct model *model) {
     size_t bytes;
-    uint32_t rank = job_tree_parent();
+    uint32_t rank = job_tree_parent(), polls = 0;
     int64_t began_ns = clock_now_ns();
     while (!job_probe(rank, &bytes)) {
         if (job_broken()) return 0;
         if (model) moves_progress(model);
         bool moving = model && moves_reported(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
-            sched_yield();
+            job_backoff(&polls, LOOK_NS);
             continue;
         }
         job_sleep(DOZE_NS);
