@@ -50,6 +50,7 @@
 #define LIMIT_ORDER_BYTES 4096 /* body of an operator's request */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_INDEX_DIM 512     /* index_head_dim */
+#define LIMIT_STREAMS 8         /* hc_mult */
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 #define LIMIT_TRANSFERS 2048 /* KV transfers of a rank, in both directions, that have not ended */
 

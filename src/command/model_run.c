@@ -51,7 +51,8 @@ static struct memory_fit fit; /* of the process's model */
 
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
-    struct model_options options = {.threads = (uint32_t)values->threads};
+    struct model_options options = {.threads = (uint32_t)values->threads,
+                                    .kv_exact = strcmp(values->kv_rounding, "off") == 0};
     enum status status = engine_find_device(values->device, &options.device, error);
     if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);
     if (status == STATUS_OK)

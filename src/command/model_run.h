@@ -15,6 +15,7 @@ struct model_run_values {
     const char *expert_sum;
     const char *cpu_mask;
     const char *schedule;
+    const char *kv_rounding;
     uint64_t threads;
     bool force;
 };
@@ -55,6 +56,11 @@ struct model_run_values {
             "order of the sum of a token's expert results: expert by expert, or by groups first, " \
             "so that ranks send one row for each group that they hold; the two round differently", \
             .offset = offsetof(struct model_run_values, expert_sum), .choices = "experts|groups",  \
+            .group = OPTION_GROUP_TUNING),                                                         \
+        OPTION_ROW(                                                                                \
+            "kv-rounding", OPTION_CHOICE, "on",                                                    \
+            "V4: KV rows rounded to the types that its training expects; off: for checking",       \
+            .offset = offsetof(struct model_run_values, kv_rounding), .choices = "on|off",         \
             .group = OPTION_GROUP_TUNING),                                                         \
         OPTION_ROW("cpu-mask", OPTION_CHOICE, "auto", "highest instruction set to use",            \
                    .offset = offsetof(struct model_run_values, cpu_mask),                          \

@@ -216,7 +216,11 @@ static void logits_print_index(struct study *study, const struct logits_view *vi
     json_print_open(&study->print, "index", '{');
     for (uint32_t layer = 0; top_k && layer < study->shape->layers; layer++) {
         const uint32_t *positions = view->index + (size_t)layer * top_k;
-        uint32_t count = min_u32(top_k, view->prompt->count);
+        uint32_t count = 0;
+        while (count < top_k && positions[count] != UINT32_MAX)
+            count++;
+        if (!count && study->shape->layer_kinds[layer].attention == ATTENTION_COMPRESSED)
+            continue; /* without a choice of its own, or without any entry yet */
         snprintf(name, sizeof name, "%u", layer);
         snprintf(title, sizeof title, "positions chosen in layer %u", layer);
         logits_print_list(&study->print, name, title, positions, count);

@@ -139,6 +139,7 @@ static enum status open_with_unit_supervisor(struct serve_server *server, struct
         unit_supervisor_check_device(&values->unit_supervisor, values->run.device, error);
     for (uint32_t i = 0; i < unit_count && !status; i++)
         status = unit_side_check(&values->run, &values->unit, units[i].ranks, &shape, error);
+    if (!status) status = unit_side_check_form(&shape, is_apart(values), 1, &values->unit, error);
     if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)

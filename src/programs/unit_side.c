@@ -81,6 +81,21 @@ static enum status check_context(const struct unit_side_values *values, uint64_t
                      (uint64_t)divide_up(pages * block_bytes * ranks, 1 << 20));
 }
 
+enum status unit_side_check_form(const struct shape *shape, bool apart, uint64_t ranks,
+                                 const struct unit_side_values *values, struct error *error) {
+    const char *asked = apart             ? "prefill apart from decode"
+                        : ranks > 1       ? "several ranks"
+                        : values->kv_dir  ? "--kv-dir"
+                        : values->kv_host ? "--kv-host"
+                                          : NULL;
+    if (!shape_is_compressed(shape) || !asked) return STATUS_OK;
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "%s: a sequence of this model keeps windows outside of its KV blocks, and these "
+        "cannot be stored or sent yet; leave out %s",
+        shape_architecture_name(shape->architecture), asked);
+}
+
 enum status unit_side_check(const struct model_run_values *run,
                             const struct unit_side_values *values, uint64_t ranks,
                             struct shape *shape_out, struct error *error) {
@@ -93,7 +108,8 @@ enum status unit_side_check(const struct model_run_values *run,
     const struct kv_format format =
         kv_pages_format(shape_out, activations, shape_out->layers, 0); /* MTP may be absent */
     uint64_t block_bytes = kv_format_block_bytes(&format);
-    status = check_kv_memory(values, ranks, block_bytes, error);
+    status = unit_side_check_form(shape_out, false, ranks, values, error);
+    if (!status) status = check_kv_memory(values, ranks, block_bytes, error);
     return status ? status : check_context(values, ranks, directory, shape_out, block_bytes, error);
 }
 
@@ -225,8 +241,9 @@ static enum status unit_side_open_units(struct unit_side *side, struct error *er
         .step_rows_max = (uint32_t)values->max_batch_rows,
         .step_tokens_max = (uint32_t)values->max_batch_tokens,
         .vocab_count = model_shape(model)->vocab,
-        .prefix_cache = values->prefix_cache,
-        .reuse_generated = values->reuse_generated,
+        /* V4: a prefix is of use only with its windows */
+        .prefix_cache = values->prefix_cache && !shape_is_compressed(model_shape(model)),
+        .reuse_generated = values->reuse_generated && !shape_is_compressed(model_shape(model)),
         .evict_rule = strcmp(values->evict, "deepest") == 0 ? EVICT_DEEPEST : EVICT_LEAST_RECENT,
         .speculate = speculate_mode(side),
         .tpot_stretch_percent = (uint32_t)values->tpot_stretch,
@@ -330,6 +347,8 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
         .run = run, .job = job, .values = values, .record = record, .role = role, .loop = loop};
     struct shape shape;
     enum status status = unit_side_check(run, values, job->ranks, &shape, error);
+    const bool apart = role != UNIT_BOTH || kv->host;
+    if (!status) status = unit_side_check_form(&shape, apart, job->ranks, values, error);
     if (!status) status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
     if (!status) status = open_grammar_mask_worker(side, error);

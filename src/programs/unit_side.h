@@ -171,6 +171,10 @@ struct unit_side {
 /* Returns true, after printing an error, if options contradict each other. */
 bool unit_side_misused(const struct unit_side_values *values, int *exit_code_out);
 
+/* Refuses what a model of this form cannot do, by the name of what asks for it. */
+enum status unit_side_check_form(const struct shape *shape, bool apart, uint64_t ranks,
+                                 const struct unit_side_values *values, struct error *error);
+
 /* Checks before weights are read that the model's configuration, --kv-memory and --max-context fit
  * one another. Sets the model's shape. */
 enum status unit_side_check(const struct model_run_values *run,

@@ -25,7 +25,7 @@ uint32_t golden_ids(const struct tree *array, uint32_t *out, uint32_t capacity);
 
 /* Directories with a golden.json, in name order; returns how many. */
 uint32_t golden_cases(char (*directories_out)[512]);
-/* False if the engine for GPUs refuses the case: experts in four bits, sparse attention. */
+/* False if the engine for GPUs refuses the case: experts in four bits, sparse attention, V4. */
 bool golden_is_for_gpus(const char *directory);
 
 /* ops.json of the tree and, where it is there, of FATHOM_GOLDENS; returns how many. */

@@ -63,6 +63,7 @@ static void store(const struct gpu_row_format *format, void *rows, float *scales
         }
         break;
     case INPUT_INT8: /* for weights in four bits, which devices refuse */
+    default:         /* of V4, which they refuse, too */
         check(false);
         break;
     }

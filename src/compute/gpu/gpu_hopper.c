@@ -49,6 +49,7 @@ static struct row_output output_of(const struct gpu_row_format *format, void *ro
         output.scale_power_of_two = format->kind == INPUT_FP8_UE8M0;
         break;
     case INPUT_INT8: /* for weights in four bits, which devices refuse */
+    default:         /* of V4, which they refuse, too */
         check(false);
         break;
     }

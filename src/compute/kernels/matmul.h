@@ -100,6 +100,8 @@ struct packed_matrix {
     enum weight_type type;
     uint32_t rows, cols;
     bool ue8m0;          /* scales of quantized inputs are powers of two */
+    uint8_t input_group; /* V4: channels that share a scale of a quantized input; 0: as the type has
+                          * it. Its inputs are quantized in the fp8 modes, whatever the type */
     const void *data;    /* 64-byte aligned */
     const float *scales; /* of FP8; else NULL */
     /* of types with groups, BF16: [panels][cols / group][MATMUL_PANEL]; else NULL */

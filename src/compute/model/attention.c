@@ -11,6 +11,7 @@
  */
 #include "compute/model/attention.h"
 
+#include "compute/model/attention_compressed.h"
 #include "compute/model/attention_core.h"
 #include "compute/model/attention_generated.h"
 #include "compute/model/attention_index.h"
@@ -108,6 +109,10 @@ static void attention_write_rows_each(void *context, uint32_t first, uint32_t co
 }
 
 void attention_write_rows(const struct pass *pass) {
+    if (shape_is_compressed(pass->model->shape)) {
+        attention_compressed_write_rows(pass);
+        return;
+    }
     const struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &compute_weights(pass)->attention.kv_a;
@@ -125,6 +130,10 @@ static uint32_t first_late(const struct pass *pass) {
 }
 
 void attention_begin(const struct pass *pass) {
+    if (shape_is_compressed(pass->model->shape)) {
+        attention_compressed_begin(pass);
+        return;
+    }
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
@@ -160,6 +169,10 @@ static void run_sparse_prompts(const struct pass *pass) {
 }
 
 void attention_finish(const struct pass *pass) {
+    if (shape_is_compressed(pass->model->shape)) {
+        attention_compressed_finish(pass);
+        return;
+    }
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &compute_weights(pass)->attention;

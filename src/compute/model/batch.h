@@ -14,6 +14,7 @@
 /* Consecutive tokens of one sequence. */
 struct run {
     uint32_t plan_row;
+    uint32_t slot;  /* of the plan's row */
     uint32_t first; /* internal index of the first token */
     uint32_t token_count;
     uint32_t first_position;

@@ -6,8 +6,11 @@
 
 #include "compute/model/attention.h"
 #include "compute/model/attention_index.h"
+#include "compute/model/compressed_index.h"
 #include "compute/model/experts.h"
+#include "compute/model/hyper_connections.h"
 #include "compute/model/mlp.h"
+#include "compute/model/mtp_streams.h"
 #include "compute/model/rope.h"
 #include "compute/model/token_loop.h"
 
@@ -42,15 +45,25 @@ static void add_result(void *context, uint32_t first, uint32_t count, uint32_t m
 }
 
 static void add(const struct pass *pass) {
+    if (pass->model->shape->streams > 1) {
+        hyper_connections_add(pass);
+        return;
+    }
     token_loop_run(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
 }
 
 static void compute_cpu_embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++)
+    const struct shape *shape = model->shape;
+    uint32_t hidden = shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
         tensor_to_float(model->weights.embedding, (uint64_t)model->batch.token_ids[token] * hidden,
-                        hidden, model->scratch->x + (size_t)token * hidden);
+                        hidden, model->scratch->x + (size_t)token * hidden * shape->streams);
+        if (shape->streams == 1) continue;
+        hyper_connections_begin(model, token);
+        rope_turn(shape->compressed_frequency, shape->rope_dim, model->batch.positions[token],
+                  model->scratch->compressed_angles + (size_t)token * shape->rope_dim);
+    }
 }
 
 static bool begin(struct model *model, uint32_t walk) {
@@ -102,27 +115,44 @@ static void compute_cpu_write_logits(struct model *model, uint32_t count, float 
     compute_cpu_run_head(model, model->scratch->normed, count, logits, NULL);
 }
 
-static uint32_t compute_cpu_find_greedy(struct model *model, uint32_t token) {
-    uint32_t likeliest;
-    compute_cpu_run_head(model, model->scratch->hidden + (size_t)token * model->shape->hidden, 1,
-                         NULL, &likeliest);
-    return likeliest;
-}
-
 /* Applies the final norm to the step's tokens [first, first + count). */
 static void compute_cpu_normalize_row(const struct model *model, uint32_t first, uint32_t count,
                                       float *to) {
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t i = 0; i < count; i++)
-        model->kernels->rmsnorm(to + (size_t)i * hidden,
-                                model->scratch->x + (size_t)(first + i) * hidden,
-                                model->weights.final_norm, hidden, model->shape->rms_epsilon);
+    uint32_t hidden = model->shape->hidden, streams = model->shape->streams;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct scratch *s = model->scratch;
+        const float *x = s->x + (size_t)(first + i) * hidden * streams;
+        float *out = to + (size_t)i * hidden;
+        if (streams > 1) {
+            hyper_connections_collapse(
+                model, &model->weights.head_streams, x,
+                s->stream_mixes + (size_t)(first + i) * s->stream_mixes_stride, out);
+            x = out;
+        }
+        model->kernels->rmsnorm(out, x, model->weights.final_norm, hidden,
+                                model->shape->rms_epsilon);
+    }
 }
 
 static void compute_cpu_gather_outputs(struct model *model, uint32_t first, uint32_t count,
                                        uint32_t row) {
     compute_cpu_normalize_row(model, first, count,
                               model->scratch->normed + (size_t)row * model->shape->hidden);
+}
+
+static uint32_t compute_cpu_find_greedy(struct model *model, uint32_t token) {
+    uint32_t likeliest;
+    const size_t hidden = model->shape->hidden;
+    const float *output = model->scratch->hidden + token * hidden * model->shape->streams;
+    if (model->shape->streams > 1) {
+        hyper_connections_collapse(model, &model->weights.head_streams, output, NULL,
+                                   model->scratch->normed);
+        output = model->scratch->normed;
+        model->kernels->rmsnorm(model->scratch->normed, output, model->weights.final_norm,
+                                (uint32_t)hidden, model->shape->rms_epsilon);
+    }
+    compute_cpu_run_head(model, output, 1, NULL, &likeliest);
+    return likeliest;
 }
 
 struct show { /* a tile of logits for the viewer */
@@ -152,8 +182,12 @@ static void compute_cpu_show_logits(struct model *model, uint32_t first, uint32_
 
 static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    compute_cpu_normalize_row(model, first, count,
-                              model->scratch->hidden + (size_t)first * model->shape->hidden);
+    const size_t channels = (size_t)model->shape->hidden * model->shape->streams;
+    float *to = model->scratch->hidden + first * channels;
+    if (model->shape->streams > 1) /* MTP reads the streams themselves */
+        memcpy(to, model->scratch->x + first * channels, count * channels * sizeof *to);
+    else
+        compute_cpu_normalize_row(model, first, count, to);
 }
 
 static void compute_cpu_keep_outputs(struct model *model) {
@@ -164,12 +198,12 @@ static void compute_cpu_keep_outputs(struct model *model) {
 
 static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
     size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
-    return model->scratch->kept + row * model->shape->hidden;
+    return model->scratch->kept + row * model->shape->hidden * model->shape->streams;
 }
 
 static void compute_cpu_keep_slot(struct model *model, uint32_t slot, uint32_t first,
                                   uint32_t count) {
-    size_t hidden = model->shape->hidden;
+    size_t hidden = (size_t)model->shape->hidden * model->shape->streams;
     memcpy(kept(model, slot, 0), model->scratch->hidden + first * hidden,
            count * hidden * sizeof(float));
 }
@@ -201,6 +235,10 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
 }
 
 static void compute_cpu_project_mtp(struct model *model) {
+    if (model->shape->streams > 1) {
+        mtp_streams_project(model);
+        return;
+    }
     struct scratch *s = model->scratch;
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
@@ -209,6 +247,10 @@ static void compute_cpu_project_mtp(struct model *model) {
 }
 
 static void compute_cpu_begin_mtp(const struct pass *pass, uint32_t first) {
+    if (pass->model->shape->streams > 1) {
+        mtp_streams_begin(pass, first);
+        return;
+    }
     const struct batch *batch = pass->batch;
     const struct scratch *s = pass->scratch;
     uint32_t hidden = pass->model->shape->hidden;
@@ -223,8 +265,12 @@ static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_
     struct scratch *s = model->scratch;
     uint32_t hidden = model->shape->hidden;
     for (uint32_t i = first; i < first + count; i++)
-        model->kernels->rmsnorm(s->normed + (size_t)i * hidden, s->x + (size_t)i * hidden,
-                                model->weights.mtp->head_norm, hidden, model->shape->rms_epsilon);
+        if (model->shape->streams > 1)
+            mtp_streams_collapse(model, i);
+        else
+            model->kernels->rmsnorm(s->normed + (size_t)i * hidden, s->x + (size_t)i * hidden,
+                                    model->weights.mtp->head_norm, hidden,
+                                    model->shape->rms_epsilon);
 }
 
 static void compute_cpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
@@ -237,6 +283,13 @@ static void compute_cpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out
 static void compute_cpu_clear_row(const struct model *model, struct page_id page, uint32_t slice,
                                   uint32_t row) {
     kv_pages_clear_row(&model->kv, page.index, slice, row);
+}
+
+static void compute_cpu_attended(const struct pass *pass, uint32_t token, uint32_t *out) {
+    if (shape_is_compressed(pass->model->shape))
+        compressed_index_attended(pass, token, out);
+    else
+        attention_index_attended(pass, token, out);
 }
 
 static void compute_cpu_report(struct model *model, uint64_t step, uint32_t slices) {
@@ -271,7 +324,7 @@ static const struct compute compute_on_cpu = {
     .experts_finish = experts_finish,
     .experts_sum = experts_sum,
     .experts_chosen = experts_chosen,
-    .rows_attended = attention_index_attended,
+    .rows_attended = compute_cpu_attended,
     .outputs = compute_cpu_gather_outputs,
     .logits = compute_cpu_write_logits,
     .show_logits = compute_cpu_show_logits,

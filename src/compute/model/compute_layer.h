@@ -17,5 +17,5 @@ static inline const struct layer_weights *compute_weights(const struct pass *pas
 /* The input format of a linear. */
 static inline enum input_kind compute_kind(const struct model *model,
                                            const struct packed_matrix *weights) {
-    return linear_input_kind(model->activations, weights->type, weights->ue8m0);
+    return linear_kind_of(model->activations, weights);
 }

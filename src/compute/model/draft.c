@@ -81,6 +81,7 @@ static void begin_run(struct batch *batch, const struct step_plan *plan, uint32_
     batch_begin_run(batch,
                     (struct run){
                         .plan_row = plan_row,
+                        .slot = step_plan_rows(plan)[plan_row].slot,
                         .first_position = first_position,
                         .kv_shift = 1,
                         .pages = step_plan_pages(plan) + step_plan_rows(plan)[plan_row].page_index,
@@ -133,12 +134,18 @@ void draft_make(struct model *model, const struct step_plan *plan) {
 
 static void write_zeros(const struct model *model, const struct run *run) {
     uint32_t index = run->first_position; /* index of the KV row of position first_position - 1 */
+    if (shape_is_compressed(model->shape)) {
+        memset(sequence_state_row(&model->state, run->slot, model->shape->layers, index - 1), 0,
+               model->state.row_bytes);
+        return;
+    }
     model->compute->clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
                               index % KV_BLOCK_TOKENS);
 }
 
-/* `run`: the row's run in the main pass. */
-static void follow_row(struct model *model, const struct step_plan *plan, const struct run *run) {
+/* `run`: the row's run in the main pass. `probed`: draft_probe computes its other positions. */
+static void follow_row(struct model *model, const struct step_plan *plan, const struct run *run,
+                       bool probed) {
     const struct step_row *row = &step_plan_rows(plan)[run->plan_row];
     struct batch *rows = &model->mtp_rows;
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
@@ -150,7 +157,7 @@ static void follow_row(struct model *model, const struct step_plan *plan, const 
         begin_run(rows, plan, run->plan_row, row->first_position);
         if (row->first_position && !comes_again(model, row)) write_zeros(model, run);
     }
-    for (uint32_t i = 0; i + 1 < row->token_count; i++)
+    for (uint32_t i = 0; !probed && i + 1 < row->token_count; i++)
         add_of_step(rows, run->first + i, tokens[i + 1]);
 }
 
@@ -165,13 +172,13 @@ static void draft_keep(struct model *model, const struct step_plan *plan, const 
     model->compute->keep_slot(model, row->slot, run->first + row->token_count - 1, kept->count);
 }
 
-void draft_follow(struct model *model, const struct step_plan *plan) {
+void draft_follow(struct model *model, const struct step_plan *plan, uint32_t probed_row) {
     const struct batch *batch = &model->batch;
     batch_clear(&model->mtp_rows);
     batch_clear(&model->mtp_batch);
     for (uint32_t i = 0; i < batch->run_count; i++)
         if (model->drafts->made[batch->runs[i].plan_row].count == 0)
-            follow_row(model, plan, &batch->runs[i]);
+            follow_row(model, plan, &batch->runs[i], batch->runs[i].plan_row == probed_row);
     if (model->mtp_rows.token_count) mtp_run(model, NULL);
     for (uint32_t i = 0; i < batch->run_count; i++)
         draft_keep(model, plan, &batch->runs[i]);
@@ -184,7 +191,8 @@ void draft_probe(struct model *model, const struct run *run, uint32_t next_token
     batch_clear(batch);
     if (run) {
         uint32_t last = run->first + run->token_count - 1;
-        batch_begin_run(batch, (struct run){.first_position = run->first_position,
+        batch_begin_run(batch, (struct run){.slot = run->slot,
+                                            .first_position = run->first_position,
                                             .kv_shift = 1,
                                             .pages = run->pages});
         for (uint32_t token = run->first; token <= last; token++)

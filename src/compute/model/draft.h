@@ -27,8 +27,10 @@ struct model_draft draft_of_row(const struct model *model, uint32_t row);
 /* Call it before the main pass. Drafts tokens for the rows that may have drafts. */
 void draft_make(struct model *model, const struct step_plan *plan);
 /* Call it after the main pass has kept its outputs (compute.h, keep_outputs). Writes MTP's KV rows
- * of the rows without a draft, and saves the hidden states that the next step needs. */
-void draft_follow(struct model *model, const struct step_plan *plan);
+ * of the rows without a draft, and saves the hidden states that the next step needs. draft_probe
+ * follows for the plan's row `probed_row` and writes that row's own positions; MODEL_NO_ROW: for
+ * none. */
+void draft_follow(struct model *model, const struct step_plan *plan, uint32_t probed_row);
 /* Runs the whole MTP block at every position of a run of the step. `next_token` is the token after
  * the last position. `run` NULL: this rank has no tokens, but still takes part in the other ranks'
  * dispatch and combine. */

@@ -21,9 +21,11 @@
 #include "compute/model/experts.h"
 
 #include "compute/model/expert_sum.h"
+#include "compute/model/hyper_connections.h"
 #include "compute/model/router.h"
 #include "compute/model/token_loop.h"
 
+#include <math.h>
 #include <string.h>
 
 struct expert_batch {
@@ -51,10 +53,20 @@ static void experts_route_each(void *context, uint32_t first, uint32_t count, ui
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
     uint32_t per_token = pass->model->shape->experts_per_token;
-    for (uint32_t token = first; token < first + count; token++)
-        router_choose(pass->model->shape, s->router_logits + (size_t)token * s->experts_stride,
-                      compute_weights(pass)->router_bias, s->experts + (size_t)token * per_token,
-                      s->expert_weights + (size_t)token * per_token);
+    const struct layer_weights *weights = compute_weights(pass);
+    for (uint32_t token = first; token < first + count; token++) {
+        const float *logits = s->router_logits + (size_t)token * s->experts_stride;
+        uint32_t *experts = s->experts + (size_t)token * per_token;
+        float *expert_weights = s->expert_weights + (size_t)token * per_token;
+        if (weights->router_hash)
+            router_weigh_hashed(pass->model->shape, logits,
+                                weights->router_hash +
+                                    (size_t)pass->batch->token_ids[token] * per_token,
+                                experts, expert_weights);
+        else
+            router_choose(pass->model->shape, logits, weights->router_bias, experts,
+                          expert_weights);
+    }
 }
 
 /* Adds the jobs of the shared expert's gate and up. Returns their number. */
@@ -119,6 +131,41 @@ static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t 
                     &s->expert_input, row);
 }
 
+/* silu(gate) * up, both within swiglu_limit (V4). */
+static void gate_values(const struct model *model, float *gate, float *up, uint32_t width) {
+    const float limit = model->shape->swiglu_limit;
+    for (uint32_t i = 0; limit < INFINITY && i < width; i++) {
+        gate[i] = gate[i] < limit ? gate[i] : limit;
+        up[i] = up[i] < -limit ? -limit : up[i] < limit ? up[i] : limit;
+    }
+    model->kernels->silu_multiply(gate, gate, up, width);
+}
+
+/* V4 multiplies by a token's weight before w2. That matters only where w2's input is quantized, and
+ * only there it is done: elsewhere results are weighed at home, as ranks do. */
+static bool weighs_early(const struct model *model) {
+    const bool fp8 =
+        model->activations == ACTIVATIONS_FP8 || model->activations == ACTIVATIONS_FP8_F32;
+    return fp8 && model->weights.expert.matrices.down.input_group;
+}
+
+/* The weight of a row's token for the row's expert, on a single rank. */
+static float weight_of_row(const struct expert_batch *expert_batch, uint32_t row) {
+    const struct scratch *s = expert_batch->pass->scratch;
+    const uint32_t per_token = expert_batch->pass->model->shape->experts_per_token;
+    const size_t token = expert_batch->received->row_token[expert_batch->first_row + row];
+    uint32_t expert = 0;
+    for (uint32_t i = 0; i < expert_batch->group_count; i++) {
+        const struct exchange_group *group = &expert_batch->groups[i];
+        const uint32_t first = group->first_row - expert_batch->first_row;
+        if (row >= first && row - first < group->row_count) expert = group->slot;
+    }
+    for (uint32_t k = 0; k < per_token; k++)
+        if (s->experts[token * per_token + k] == expert)
+            return s->expert_weights[token * per_token + k];
+    return 1;
+}
+
 static void experts_activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct expert_batch *expert_batch = context;
     const struct model *model = expert_batch->pass->model;
@@ -126,8 +173,9 @@ static void experts_activate(void *context, uint32_t first, uint32_t count, uint
     uint32_t width = model->shape->expert_width;
     for (uint32_t row = first; row < first + count; row++) {
         float *gate = s->expert_gate + (size_t)row * s->expert_stride;
-        model->kernels->silu_multiply(gate, gate, s->expert_up + (size_t)row * s->expert_stride,
-                                      width);
+        gate_values(model, gate, s->expert_up + (size_t)row * s->expert_stride, width);
+        if (weighs_early(model))
+            model->kernels->scale(gate, weight_of_row(expert_batch, row), width);
         linear_prepare(model->kernels, intermediate_kind(expert_batch->pass), gate, width,
                        &s->expert_intermediate, row);
     }
@@ -253,8 +301,9 @@ static void experts_combine(void *context, uint32_t first, uint32_t count, uint3
         while (next < per_token && rows[next] < expert_batch->first_row + expert_batch->row_count) {
             const float *result =
                 s->expert_y + (size_t)(rows[next] - expert_batch->first_row) * s->hidden_stride;
-            model->kernels->add_scaled(sum, result,
-                                       s->expert_weights[(size_t)token * per_token + next], hidden);
+            const float weight =
+                weighs_early(model) ? 1 : s->expert_weights[(size_t)token * per_token + next];
+            model->kernels->add_scaled(sum, result, weight, hidden);
             next++;
             if (group &&
                 (next == per_token || exchange_group_run(experts + next - 1, 2, group) == 1))
@@ -393,8 +442,7 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
     uint32_t width = shared->gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
         float *gate = s->shared_gate + (size_t)token * s->micro_batch_stride;
-        pass->model->kernels->silu_multiply(
-            gate, gate, s->shared_up + (size_t)token * s->micro_batch_stride, width);
+        gate_values(pass->model, gate, s->shared_up + (size_t)token * s->micro_batch_stride, width);
         linear_prepare(pass->model->kernels, compute_kind(pass->model, &shared->down), gate, width,
                        &s->input_shared, token);
     }
@@ -431,6 +479,8 @@ void experts_run_shared(const struct pass *pass) {
 
 void experts_route(const struct pass *pass) {
     enum input_kind shared = compute_kind(pass->model, &compute_weights(pass)->shared.gate);
+    if (pass->model->shape->streams > 1)
+        hyper_connections_enter(pass, &compute_weights(pass)->mlp_streams);
     token_loop_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
                          experts_has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);

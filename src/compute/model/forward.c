@@ -19,12 +19,16 @@ static void forward_add_row(struct model *model, const struct step_plan *plan, u
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     struct model_draft drafts = draft_of_row(model, index);
     batch_begin_run(&model->batch, (struct run){.plan_row = index,
+                                                .slot = row->slot,
                                                 .first_position = row->first_position,
                                                 .pages = step_plan_pages(plan) + row->page_index});
     for (uint32_t i = 0; i < row->token_count; i++)
         batch_add(&model->batch, tokens[i]);
     for (uint32_t i = 0; i < drafts.count; i++)
         batch_add(&model->batch, drafts.tokens[i]);
+    if (shape_is_compressed(model->shape))
+        sequence_state_note(&model->state, row->slot, row->first_position,
+                            row->first_position + row->token_count + drafts.count);
 }
 
 /* Fills the batch with the plan's tokens and their drafts, in internal order. */
@@ -157,7 +161,7 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     run_scores(model, plan);
     if (mtp) {
         model->compute->keep_outputs(model);
-        draft_follow(model, plan);
+        draft_follow(model, plan, probe && probe->mtp_argmax ? probe->row : MODEL_NO_ROW);
         stages_report(model, plan, model->kv.format.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);

@@ -10,11 +10,13 @@
 #include <sys/mman.h>
 
 #include "base/number.h"
+#include "compute/model/compressed_rows.h"
 
 struct kv_format kv_pages_format(const struct shape *shape, enum activations activations,
                                  uint32_t slice_count, uint32_t mtp_count) {
     enum kv_element element =
         activations_round_bf16(activations) ? KV_ELEMENT_BF16 : KV_ELEMENT_F32;
+    if (shape_is_compressed(shape)) return compressed_rows_format(shape, element);
     struct kv_format format = KV_FORMAT_MLA(element, shape_kv_width(shape), slice_count, mtp_count);
     if (!shape_has_index(shape)) return format;
     format.group_count = 2;

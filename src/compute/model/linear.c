@@ -5,6 +5,7 @@
 #include "compute/model/linear.h"
 
 #include "base/check.h"
+#include "compute/model/kv_rounding.h"
 
 #include <string.h>
 
@@ -25,6 +26,27 @@ enum row_mla_mode linear_row_mode(enum input_kind kind) {
                                               [INPUT_FP8_UE8M0] = ROW_FP8,
                                               [INPUT_INT8] = ROW_INT8};
     return modes[kind];
+}
+
+enum input_kind linear_kind_of(enum activations activations, const struct packed_matrix *weights) {
+    const bool fp8 = activations == ACTIVATIONS_FP8, floats = activations == ACTIVATIONS_FP8_F32;
+    const bool narrow = weights->input_group == 32;
+    if (weights->type == WEIGHT_FP8 || !weights->input_group || (!fp8 && !floats))
+        return linear_input_kind(activations, weights->type, weights->ue8m0);
+    if (floats) return narrow ? INPUT_CODES_32_F32 : INPUT_CODES_128_F32;
+    return narrow ? INPUT_CODES_32_BF16 : INPUT_CODES_128_BF16;
+}
+
+enum input_kind linear_stored_kind(enum input_kind kind) {
+    if (kind == INPUT_CODES_32_F32 || kind == INPUT_CODES_128_F32) return INPUT_F32;
+    if (kind == INPUT_CODES_32_BF16 || kind == INPUT_CODES_128_BF16) return INPUT_BF16;
+    return kind;
+}
+
+/* Replaces a row by the values of its codes, in place. */
+static void linear_round_codes(enum input_kind kind, float *x, uint32_t n) {
+    const bool narrow = kind == INPUT_CODES_32_F32 || kind == INPUT_CODES_32_BF16;
+    kv_rounding_e4m3(x, n, narrow ? 32 : QUANT_GROUP);
 }
 
 static uint16_t *linear_block_of(const struct input_buffer *buffer, uint32_t row,
@@ -59,11 +81,14 @@ static void fill_up(const struct input_buffer *buffer, uint32_t row, uint32_t n)
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row) {
     check(n <= buffer->columns);
-    if (kind == INPUT_F32) {
-        memcpy(buffer->x + (size_t)row * buffer->columns, x, n * sizeof *x);
+    const enum input_kind stored = linear_stored_kind(kind);
+    if (stored == INPUT_F32) {
+        float *to = buffer->x + (size_t)row * buffer->columns;
+        memcpy(to, x, n * sizeof *x);
+        if (kind != stored) linear_round_codes(kind, to, n);
         return;
     }
-    float *scales = kind == INPUT_BF16 ? NULL : row_scales(buffer, row);
+    float *scales = stored == INPUT_BF16 ? NULL : row_scales(buffer, row);
     if (kind == INPUT_INT8) {
         for (uint32_t c = 0; c < n; c += QUANT_GROUP)
             kernels->quantize_int8(linear_int8_of(buffer, row, c), scales + c / INT8_GROUP, x + c,
@@ -77,6 +102,10 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
             kernels->quantize_e4m3(values, scales + c / QUANT_GROUP, from,
                                    linear_block_channels(n, c), kind == INPUT_FP8_UE8M0);
             from = values;
+        } else if (kind != stored) {
+            memcpy(values, from, linear_block_channels(n, c) * sizeof *values);
+            linear_round_codes(kind, values, linear_block_channels(n, c));
+            from = values;
         }
         kernels->bf16_from_float(linear_block_of(buffer, row, c), from,
                                  linear_block_channels(n, c));
@@ -87,6 +116,7 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
 void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
                  uint32_t from_row, const struct input_buffer *to, uint32_t to_row) {
     check(n <= from->columns && n <= to->columns);
+    kind = linear_stored_kind(kind);
     if (kind == INPUT_F32) {
         memcpy(to->x + (size_t)to_row * to->columns, from->x + (size_t)from_row * from->columns,
                n * sizeof(float));
@@ -146,6 +176,7 @@ void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
 
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
                                     uint32_t first_row) {
+    kind = linear_stored_kind(kind);
     if (kind == INPUT_F32)
         return linear_plain(buffer->x + (size_t)first_row * buffer->columns, buffer->columns,
                             false);

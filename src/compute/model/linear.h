@@ -7,6 +7,9 @@
  *   fp8      FP8 weights take inputs quantized in 1x128 groups; others as in bf16
  *   fp8-f32  FP8 weights take quantized inputs (kv_b never); everything else f32
  *   int8     weights in four bits take inputs rounded to INT8 in groups of 32; others as in bf16
+ *
+ * In V4 the quantized inputs are those of all linears that its releases store in FP8 or FP4, but
+ * for wo_a (struct packed_matrix, input_group).
  */
 #pragma once
 
@@ -15,7 +18,19 @@
 #include "compute/model/activations.h"
 #include "compute/model/exchange_rows.h"
 
-enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0, INPUT_INT8 };
+enum input_kind {
+    INPUT_F32,
+    INPUT_BF16,
+    INPUT_FP8,
+    INPUT_FP8_UE8M0,
+    INPUT_INT8,
+    /* The values of E4M3 codes times powers of two, in groups of 128 or 32 channels, kept as F32 or
+     * BF16, which both hold them exactly: where the weights have no E4M3 scales themselves. */
+    INPUT_CODES_128_F32,
+    INPUT_CODES_32_F32,
+    INPUT_CODES_128_BF16,
+    INPUT_CODES_32_BF16
+};
 
 /* A linear's input: rows of floats, or rows of BF16 or INT8 values in blocks of channels
  * (matmul.h). If they are INT8, or BF16 values of E4M3 codes, there are also scales. */
@@ -45,6 +60,11 @@ struct input_buffer {
     uint32_t columns;     /* the widest input; also the stride */
 };
 
+/* The format of an input's values in a buffer: INPUT_F32, INPUT_BF16, or with scales. */
+enum input_kind linear_stored_kind(enum input_kind kind);
+
+/* The input format of a matrix in this mode. */
+enum input_kind linear_kind_of(enum activations activations, const struct packed_matrix *weights);
 /* The input format for a weight of `type` in this mode. `ue8m0`: scales are powers of two
  * (layout_is_ue8m0). */
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0);

@@ -124,6 +124,7 @@ static enum status open_batches(struct model *model, struct error *error) {
 /* True if attention multiplies BF16 values, pair by pair. */
 static bool multiplies_bf16(const struct model *model) {
     const struct shape *shape = model->shape;
+    if (shape_is_compressed(shape)) return false;
     return model->kernels->gemm_bf16 && model->rounds_bf16 && shape->nope_dim % 2 == 0 &&
            shape->rope_dim % 2 == 0 && shape->value_dim % 2 == 0 && shape->kv_rank % 2 == 0 &&
            shape_kv_width(shape) % 4 == 0;
@@ -171,6 +172,37 @@ enum status model_need(const struct model_options *options, const struct checkpo
     return STATUS_OK;
 }
 
+/* Refuses what V4's layers cannot do yet. */
+static enum status check_compressed(const struct model *model, const struct model_options *options,
+                                    struct error *error) {
+    const bool fp8 =
+        options->activations == ACTIVATIONS_FP8 || options->activations == ACTIVATIONS_FP8_F32;
+    if (!shape_is_compressed(model->shape)) return STATUS_OK;
+    if (model->shape->architecture == ARCHITECTURE_DEEPSEEK_V41)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: does not run yet; V4 does",
+                         shape_architecture_name(model->shape->architecture));
+    if (options->device && options->device != &model_on_cpu)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: models of this form run on CPUs alone; give --device cpu",
+                         shape_architecture_name(model->shape->architecture));
+    if (fp8 && options->rank_count > 1)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "--activations %s: a model of this form weighs its experts' results before "
+            "they are rounded, which several ranks cannot do; give bf16 or f32",
+            activations_name(options->activations));
+    return STATUS_OK;
+}
+
+static enum status open_state(struct model *model, const struct model_options *options,
+                              uint32_t layers, struct error *error) {
+    model->compressed = compressed_rows_place(model->shape, model->kv.element);
+    model->kv_rounding = !options->kv_exact;
+    return sequence_state_open(&model->state, model->shape, layers, model->slots_max,
+                               shape_kv_width(model->shape) * model->compressed.element_bytes,
+                               error);
+}
+
 static enum status model_open_parts(struct model *model, const struct model_options *options,
                                     struct error *error) {
     enum status status = STATUS_OK;
@@ -183,13 +215,16 @@ static enum status model_open_parts(struct model *model, const struct model_opti
     if (status != STATUS_OK) return status;
     bool mtp = describe(model, options, model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
+    status = check_compressed(model, options, error);
+    if (status != STATUS_OK) return status;
     if (options->mtp_required && !mtp)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s has no MTP layer, which is needed for drafts; run without drafts",
                          options->directory);
     struct kv_format format =
         kv_pages_format(model->shape, options->activations, model->shape->layers + mtp, mtp);
-    if (options->fp8_index && model->shape->fp8 && shape_has_index(model->shape))
+    if (options->fp8_index && model->shape->fp8 && shape_has_index(model->shape) &&
+        !shape_is_compressed(model->shape))
         format.groups[KV_GROUP_INDEX].element = KV_ELEMENT_E4M3;
     const struct model_device *device = options->device ? options->device : &model_on_cpu;
     model->compute = device->compute;
@@ -198,6 +233,8 @@ static enum status model_open_parts(struct model *model, const struct model_opti
     model->bf16_attention = status == STATUS_OK && multiplies_bf16(model);
     if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
     if (status == STATUS_OK) status = kv_pages_open(&model->kv, &format, options->kv_bytes, error);
+    if (status == STATUS_OK && shape_is_compressed(model->shape))
+        status = open_state(model, options, model->shape->layers + mtp, error);
     if (status == STATUS_OK && model->device)
         status = kv_pages_put_on(&model->kv, model->device, error);
     if (status == STATUS_OK) status = open_placement(model, options, mtp, error);
@@ -217,7 +254,7 @@ static enum status model_open_parts(struct model *model, const struct model_opti
                               error);
     const struct packed_matrix *gate = &model->weights.expert.matrices.gate;
     model->dispatch_form =
-        linear_row_mode(linear_input_kind(model->activations, gate->type, gate->ue8m0));
+        linear_row_mode(linear_stored_kind(linear_kind_of(model->activations, gate)));
     model->combine_form = model->rounds_bf16 ? ROW_BF16 : ROW_F32;
     model->dispatch_bytes =
         (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);
@@ -269,6 +306,7 @@ void model_close(struct model *model) {
     if (model->compute) model->compute->close(model);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
+    sequence_state_close(&model->state);
     team_close(model->team);
     checkpoint_close(model->checkpoint);
     device_close(model->device);

@@ -24,6 +24,7 @@ struct model_options {
                                     * even if opening fails. NULL: none */
     enum activations activations;
     enum expert_sum expert_sum;
+    bool kv_exact;  /* V4: KV rows are not rounded as its training expects */
     bool fp8_index; /* an FP8 checkpoint's indexer has E4M3 keys in f32 mode, too: for tests */
     const struct model_device *device; /* holds and computes the model; NULL: model_on_cpu */
     uint64_t device_seed;              /* for an emulated one: the order in which its streams run */
@@ -35,7 +36,7 @@ struct model_options {
     uint32_t step_rows_max;
     bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
     bool mtp_required;  /* with mtp: refuse a checkpoint that has no MTP layer */
-    uint32_t slots_max; /* with mtp: slots of rows are below this; 0: step_rows_max */
+    uint32_t slots_max; /* with mtp, and V4: slots of rows are below this; 0: step_rows_max */
     /* One rank of a job (compute/exchange/job.h): all ranks open the same model with the same
      * options. rank_count 0 or 1: alone, and the ranks' options below are ignored. */
     uint32_t rank, rank_count;

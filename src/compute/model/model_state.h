@@ -9,9 +9,11 @@
 #include "compute/kernels/team.h"
 #include "compute/model/activations.h"
 #include "compute/model/batch.h"
+#include "compute/model/compressed_rows.h"
 #include "compute/model/exchange_rows.h"
 #include "compute/model/kv_pages.h"
 #include "compute/model/listeners.h"
+#include "compute/model/sequence_state.h"
 #include "compute/weights/weights.h"
 
 struct compute;   /* compute/model/compute.h */
@@ -48,6 +50,10 @@ struct model {
     uint32_t slots_max;      /* with MTP, slots of rows are below this */
     struct weights weights;
     struct kv_pages kv;
+    /* V4: where a page has its rows, and what sequences keep besides pages. */
+    struct compressed_rows compressed;
+    struct sequence_state state;
+    bool kv_rounding;
     uint32_t rank;
     struct placement placement; /* 0 ranks: a single rank, each expert in its own slot */
     enum row_mla_mode dispatch_form, combine_form;

@@ -65,6 +65,8 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (row->first_page > 0)
         return refuse(error, plan, index, "the first page", row->first_page, 0);
     enum status status = check_drafts(model, plan, index, error);
+    if (status == STATUS_OK && shape_is_compressed(model->shape))
+        status = sequence_state_check(&model->state, plan, index, error);
     if (status != STATUS_OK) return status;
     uint32_t end = row->first_position + row->token_count + row->draft_count;
     if (shape_has_index(model->shape) && end > shape_positions_max(model->shape))

@@ -13,3 +13,11 @@ void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t
             angles[pairs + i] = (float)sin((double)angle) * shape->rope_amplitude;
         }
 }
+
+void rope_turn(const float *frequency, uint32_t rope_dim, uint32_t position, float *angles) {
+    for (uint32_t i = 0; i < rope_dim / 2; i++) {
+        float angle = (float)position * frequency[i];
+        angles[i] = (float)cos((double)angle);
+        angles[rope_dim / 2 + i] = (float)sin((double)angle);
+    }
+}

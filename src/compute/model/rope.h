@@ -13,3 +13,5 @@
 /* angles[count][rope_dim]: per position, the cosines of all pairs' angles, then the sines. */
 void rope_prepare(const struct shape *shape, const uint32_t *positions, uint32_t count,
                   float *angles);
+/* The same with frequencies of their own, and an amplitude of 1: V4's layers with entries. */
+void rope_turn(const float *frequency, uint32_t rope_dim, uint32_t position, float *angles);

@@ -9,12 +9,22 @@
 
 #include <math.h>
 
+/* ln(1 + e^x), without overflow. */
+static double router_softplus(double x) {
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
 static void router_score(const struct shape *shape, const float *logits,
                          float *scores /* [experts] */) {
     uint32_t count = shape->experts;
     if (shape->scoring == ROUTER_SIGMOID) {
         for (uint32_t e = 0; e < count; e++)
             scores[e] = 1.0f / (1.0f + kernels_exp(-logits[e]));
+        return;
+    }
+    if (shape->scoring == ROUTER_SQRT_SOFTPLUS) {
+        for (uint32_t e = 0; e < count; e++)
+            scores[e] = (float)sqrt(router_softplus((double)logits[e]));
         return;
     }
     float largest = logits[0], sum = 0;
@@ -73,6 +83,22 @@ static void router_weigh(const struct shape *shape, float *weights /* [experts_p
     }
     for (uint32_t i = 0; i < count; i++)
         weights[i] *= shape->routed_scaling;
+}
+
+void router_weigh_hashed(const struct shape *shape, const float *logits, const float *hashed,
+                         uint32_t *experts_out, float *weights_out) {
+    float scores[LIMIT_EXPERTS];
+    check(shape->experts <= LIMIT_EXPERTS);
+    router_score(shape, logits, scores);
+    for (uint32_t i = 0; i < shape->experts_per_token; i++) { /* ascending, as all choices are */
+        uint32_t expert = (uint32_t)hashed[i], at = i;
+        for (; at > 0 && experts_out[at - 1] > expert; at--)
+            experts_out[at] = experts_out[at - 1];
+        experts_out[at] = expert;
+    }
+    for (uint32_t i = 0; i < shape->experts_per_token; i++)
+        weights_out[i] = scores[experts_out[i]];
+    router_weigh(shape, weights_out);
 }
 
 void router_choose(const struct shape *shape, const float *logits, const float *bias,

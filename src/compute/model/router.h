@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The router: chooses a token's experts and their weights. Pure, float32, one token at a time.
  *
- *   s       = sigmoid(z), or softmax(z) over all experts
+ *   s       = sigmoid(z), softmax(z) over all experts, or sqrt(ln(1 + exp(z))) (V4)
  *   choice  = s + correction bias (NOAUX_TC), or s
  *   groups    a group's score is the sum of its two largest choices (NOAUX_TC) or its largest one
  *             (GROUP_LIMITED); the best groups_kept stay, choices in all others become -inf
@@ -21,3 +21,7 @@
  * ascending, and their weights. Ties go to the lowest id. Ids are valid even for NaN logits. */
 void router_choose(const struct shape *shape, const float *logits, const float *bias,
                    uint32_t *experts_out, float *weights_out);
+
+/* The same for a layer where the token's id chooses: `hashed`[experts_per_token] has the ids. */
+void router_weigh_hashed(const struct shape *shape, const float *logits, const float *hashed,
+                         uint32_t *experts_out, float *weights_out);

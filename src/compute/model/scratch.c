@@ -86,6 +86,10 @@ static void scratch_set_strides(struct scratch *s, const struct shape *shape) {
     s->index_k_stride = scratch_padded(shape->index_dim);
     s->index_w_stride = scratch_padded(shape->index_heads);
     s->index_scores_stride = round_up(shape_positions_max(shape), KV_BLOCK_TOKENS);
+    s->stream_mixes_stride = scratch_padded(shape->streams * (2 + shape->streams));
+    s->pool_stride = scratch_padded(2 * shape_kv_width(shape));
+    s->index_pool_stride = scratch_padded(2 * shape->index_dim);
+    s->output_u_stride = scratch_padded(shape->output_rank);
     s->group_heads = 1;
     while (s->group_heads * head_rows % QUANT_GROUP && s->group_heads < shape->heads)
         s->group_heads++;
@@ -96,6 +100,21 @@ static uint32_t shared_width(const struct shape *shape) {
     return shape->shared_experts * shape->expert_width;
 }
 
+/* Memory of a step that V4 needs in addition. */
+static void cut_compressed_step(struct scratch_allocator *scratch_allocator, struct scratch *s,
+                                const struct model *model) {
+    const struct shape *shape = model->shape;
+    const size_t tokens = model->scratch_tokens;
+    s->stream_mixes = cut_floats(scratch_allocator, tokens, s->stream_mixes_stride);
+    s->compressed_angles = cut_floats(scratch_allocator, tokens, shape->rope_dim);
+    s->ones = cut_floats(scratch_allocator, 1, shape_kv_width(shape));
+    s->chosen_count = scratch_cut(scratch_allocator, tokens * sizeof *s->chosen_count);
+    if (shape->candidate_layer == LAYER_NONE) return;
+    s->candidate_count = scratch_cut(scratch_allocator, tokens * sizeof *s->candidate_count);
+    s->candidates =
+        scratch_cut(scratch_allocator, tokens * shape->candidate_blocks * sizeof *s->candidates);
+}
+
 static void cut_step(struct scratch_allocator *scratch_allocator, struct scratch *s,
                      const struct model *model) {
     const struct shape *shape = model->shape;
@@ -104,8 +123,10 @@ static void cut_step(struct scratch_allocator *scratch_allocator, struct scratch
     uint32_t widest =
         scratch_larger(scratch_larger(hidden, shape->q_rank),
                        scratch_larger(shape->heads * shape->value_dim, s->mlp_stride));
+    widest = scratch_larger(widest, shape->output_groups * shape->output_rank);
     if (model->weights.mtp) widest = scratch_larger(widest, 2 * hidden);
-    s->x = cut_floats(scratch_allocator, tokens, hidden);
+    s->x = cut_floats(scratch_allocator, tokens, (size_t)hidden * shape->streams);
+    if (shape_is_compressed(shape)) cut_compressed_step(scratch_allocator, s, model);
     s->angles = cut_floats(scratch_allocator, tokens, shape->rope_dim);
     s->input = cut_input(scratch_allocator, model, tokens + LOGITS_TILE, widest);
     s->y = cut_floats(scratch_allocator, tokens, s->hidden_stride);
@@ -123,9 +144,11 @@ static void cut_step(struct scratch_allocator *scratch_allocator, struct scratch
             s->group_room = cut_floats(scratch_allocator, threads, s->hidden_stride);
     }
     if (!model->weights.mtp) return;
-    s->mtp_u = cut_floats(scratch_allocator, tokens, s->hidden_stride);
-    s->hidden = cut_floats(scratch_allocator, tokens, hidden);
-    s->kept = cut_floats(scratch_allocator, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden);
+    const size_t channels = (size_t)hidden * shape->streams;
+    s->mtp_u = cut_floats(scratch_allocator, tokens, (size_t)s->hidden_stride * shape->streams);
+    s->hidden = cut_floats(scratch_allocator, tokens, channels);
+    s->kept =
+        cut_floats(scratch_allocator, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), channels);
 }
 
 static float *columns_from(float *row, uint32_t first) {
@@ -140,6 +163,7 @@ static void cut_micro_batch(struct scratch_allocator *scratch_allocator, struct 
     uint32_t left =
         scratch_larger(scratch_padded(shape->heads * shape_query_dim(shape)), 2 * shared + hidden);
     uint32_t right = scratch_padded(shape->heads * shape->value_dim);
+    if (shape_is_compressed(shape)) right = 0; /* results replace queries */
     s->micro_batch_stride = left + right + STRIDE_SHIFT;
     float *row = cut_floats(scratch_allocator, model->scratch_tokens, s->micro_batch_stride);
     s->q = row;
@@ -154,6 +178,31 @@ static void cut_micro_batch(struct scratch_allocator *scratch_allocator, struct 
         cut_input(scratch_allocator, model, model->scratch_tokens, scratch_larger(hidden, shared));
 }
 
+static void cut_compressed_inputs(struct scratch_allocator *scratch_allocator, struct scratch *s,
+                                  const struct model *model) {
+    const size_t tokens = model->scratch_tokens;
+    const struct shape *shape = model->shape;
+    s->stream_products = cut_floats(scratch_allocator, tokens, s->stream_mixes_stride);
+    s->pool_value = cut_floats(scratch_allocator, tokens, s->pool_stride);
+    s->pool_gate = cut_floats(scratch_allocator, tokens, s->pool_stride);
+    s->index_pool_value = cut_floats(scratch_allocator, tokens, s->index_pool_stride);
+    s->index_pool_gate = cut_floats(scratch_allocator, tokens, s->index_pool_stride);
+    if (shape->candidate_layer != LAYER_NONE)
+        s->block_scores = cut_floats(scratch_allocator, INDEX_TILE, s->index_scores_stride);
+}
+
+/* The second half of V4's attention, and the sites' ends. */
+static void cut_compressed_output(struct scratch_allocator *scratch_allocator, struct scratch *s,
+                                  const struct model *model) {
+    const struct shape *shape = model->shape;
+    const size_t tokens = model->scratch_tokens;
+    const uint32_t width = shape->heads / shape->output_groups * shape->value_dim;
+    s->output_input = cut_input(scratch_allocator, model, tokens * shape->output_groups, width);
+    s->output_u = cut_floats(scratch_allocator, tokens * shape->output_groups, s->output_u_stride);
+    s->stream_room = cut_floats(scratch_allocator, team_threads(model->team),
+                                (size_t)shape->streams * shape->hidden);
+}
+
 static void cut_inputs(struct scratch_allocator *scratch_allocator, struct scratch *s,
                        const struct model *model) {
     uint32_t tokens = model->scratch_tokens;
@@ -161,6 +210,7 @@ static void cut_inputs(struct scratch_allocator *scratch_allocator, struct scrat
     s->q_a = cut_floats(scratch_allocator, tokens, s->q_a_stride);
     s->kv_a = cut_floats(scratch_allocator, tokens, s->kv_a_stride);
     s->router_logits = cut_floats(scratch_allocator, tokens, s->experts_stride);
+    if (shape_is_compressed(model->shape)) cut_compressed_inputs(scratch_allocator, s, model);
     if (!shape_has_index(model->shape)) return;
     s->index_q = cut_floats(scratch_allocator, tokens, s->index_q_stride);
     s->index_k = cut_floats(scratch_allocator, tokens, s->index_k_stride);
@@ -210,7 +260,10 @@ static void cut_stage(struct scratch_allocator *scratch_allocator, struct scratc
     s->gate = cut_floats(scratch_allocator, tokens, s->mlp_stride);
     s->up = cut_floats(scratch_allocator, tokens, s->mlp_stride);
     scratch_allocator->used = start;
-    cut_core(scratch_allocator, s, model);
+    if (shape_is_compressed(model->shape))
+        cut_compressed_output(scratch_allocator, s, model);
+    else
+        cut_core(scratch_allocator, s, model);
     scratch_allocator->used = start;
     if (model->shape->experts) cut_expert_batch(scratch_allocator, s, model);
     scratch_allocator->used = start;
@@ -245,6 +298,24 @@ static void cut_index_room(struct scratch_allocator *scratch_allocator, const st
         room->gathered = cut_values(scratch_allocator, chunk, shape_kv_width(shape));
 }
 
+/* A strip of V4's heads, or a strip of tokens in its index. */
+static struct attention_scratch cut_compressed_room(struct scratch_allocator *scratch_allocator,
+                                                    const struct model *model) {
+    const struct shape *shape = model->shape;
+    const uint32_t width = shape_kv_width(shape);
+    struct attention_scratch room = {
+        .scores_stride = CHUNK_ROWS + STRIDE_SHIFT,
+        .rows = cut_floats(scratch_allocator, CHUNK_ROWS, width),
+        .keys = cut_floats(scratch_allocator, CHUNK_ROWS, CORE_HEADS),
+        .queries = cut_floats(scratch_allocator, width, CORE_HEADS),
+        .scores = cut_floats(scratch_allocator, CORE_HEADS, CHUNK_ROWS + STRIDE_SHIFT),
+        .head_results = cut_floats(scratch_allocator, CORE_HEADS, width),
+        .joined = cut_floats(scratch_allocator, shape->output_groups, shape->output_rank),
+    };
+    if (shape_has_index(shape)) cut_index_room(scratch_allocator, model, 0, &room);
+    return room;
+}
+
 static void cut_threads(struct scratch_allocator *scratch_allocator, struct scratch *s,
                         const struct model *model) {
     const struct shape *shape = model->shape;
@@ -253,7 +324,11 @@ static void cut_threads(struct scratch_allocator *scratch_allocator, struct scra
     const uint32_t chunk = attention_core_blocks(model) * KV_BLOCK_TOKENS;
     const size_t rows = (size_t)s->group_heads * model->scratch_tokens;
     s->attention = scratch_cut(scratch_allocator, threads * sizeof *s->attention);
-    for (uint32_t i = 0; i < threads; i++) {
+    for (uint32_t i = 0; shape_is_compressed(shape) && i < threads; i++) {
+        struct attention_scratch room = cut_compressed_room(scratch_allocator, model);
+        if (s->attention) s->attention[i] = room;
+    }
+    for (uint32_t i = 0; !shape_is_compressed(shape) && i < threads; i++) {
         struct attention_scratch room = {
             .keys_stride = chunk,
             .scores_stride = chunk + STRIDE_SHIFT,
@@ -290,7 +365,14 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
                             uint32_t token) {
     const struct shape *shape = model->shape;
     struct scratch s = *scratch;
-    scratch_advance(&s.x, token, shape->hidden);
+    scratch_advance(&s.x, token, (size_t)shape->hidden * shape->streams);
+    scratch_advance(&s.stream_mixes, token, s.stream_mixes_stride);
+    scratch_advance(&s.compressed_angles, token, shape->rope_dim);
+    if (s.chosen_count) s.chosen_count += token;
+    if (s.candidates) {
+        s.candidates += (size_t)token * shape->candidate_blocks;
+        s.candidate_count += token;
+    }
     scratch_advance(&s.angles, token, shape->rope_dim);
     advance_input(&s.input, token);
     scratch_advance(&s.y, token, s.hidden_stride);
@@ -342,6 +424,8 @@ enum status scratch_open(struct scratch *scratch, const struct model *model, str
     scratch->memory = memory;
     scratch_allocator = (struct scratch_allocator){.base = memory};
     scratch_cut_all(&scratch_allocator, scratch, model);
+    for (uint32_t i = 0; scratch->ones && i < shape_kv_width(model->shape); i++)
+        scratch->ones[i] = 1;
     return STATUS_OK;
 }
 

@@ -18,6 +18,7 @@
 #define LOGITS_TILE 16    /* rows of logits computed at a time */
 #define ATTENTION_TILE 64 /* queries that share one product with a chunk's keys */
 #define INDEX_TILE 16     /* tokens that share one reading of an indexer's keys */
+#define CHUNK_ROWS 128    /* rows that a strip of V4's heads attends to at once */
 #define CORE_HEADS 32 /* heads of a generated token that share one product with a chunk's rows */
 
 /* A thread's memory for one attention work item. `chunk`: the most rows of a chunk
@@ -42,12 +43,13 @@ struct attention_scratch {
     float *index_rows;     /* [64][index_dim] a block's keys */
     float *index_keys;     /* [index_dim][64] the same, transposed */
     float *index_products; /* [index_heads][64] */
+    float *joined;         /* V4: [output_groups * output_rank] */
     size_t keys_stride, scores_stride, weights_stride;
 };
 
 struct scratch {
     /* A step's: */
-    float *x;                  /* [tokens][hidden] residual stream */
+    float *x;                  /* [tokens][streams][hidden] residual streams */
     float *angles;             /* [tokens][rope_dim] RoPE angles (rope.h) */
     struct input_buffer input; /* [tokens] prepared inputs */
     float *y;                  /* [tokens][hidden_stride] to be added to x */
@@ -60,6 +62,22 @@ struct scratch {
     float *mtp_u;              /* [tokens][hidden_stride] MTP: the projected pair */
     float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
     float *kept;               /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: outputs kept by slots */
+
+    /* V4's, of a step: */
+    float *stream_mixes;      /* [tokens][stream_mixes_stride] pre, post, C of the last site */
+    float *compressed_angles; /* [tokens][rope_dim] of layers with entries */
+    float *ones;              /* [kv_width] */
+    uint32_t *chosen_count;   /* [tokens] entries in `chosen` */
+    uint32_t *candidates, *candidate_count; /* [tokens][candidate_blocks], ascending; [tokens] */
+    /* of a stage: */
+    float *stream_products;                    /* [tokens][stream_mixes_stride] fn . flat(S) */
+    float *stream_room;                        /* [threads][streams][hidden] */
+    float *pool_value, *pool_gate;             /* [tokens][pool_stride] */
+    float *index_pool_value, *index_pool_gate; /* [tokens][index_pool_stride] */
+    float *block_scores;                       /* [INDEX_TILE][index_scores_stride] */
+    struct input_buffer output_input;          /* [output_groups][tokens] */
+    float *output_u;                           /* [tokens][output_groups][output_u_stride] */
+    uint32_t stream_mixes_stride, pool_stride, index_pool_stride, output_u_stride;
 
     /* A micro-batch's, [tokens][micro_batch_stride]; each array takes some of the columns.
      * Attention's: */

@@ -27,8 +27,9 @@ static void normalize_tokens(void *context, uint32_t first, uint32_t count, uint
     uint32_t hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
         float *normed = s->normed + (size_t)token * hidden;
-        model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden, of->norm, hidden,
-                                model->shape->rms_epsilon);
+        /* with streams, the site's input is in `normed` (hyper_connections_enter) */
+        const float *x = model->shape->streams > 1 ? normed : s->x + (size_t)token * hidden;
+        model->kernels->rmsnorm(normed, x, of->norm, hidden, model->shape->rms_epsilon);
         linear_prepare(model->kernels, of->input, normed, hidden, &s->input, token);
         if (of->shared)
             linear_prepare(model->kernels, *of->shared, normed, hidden, &s->input_shared, token);

@@ -13,8 +13,9 @@
 /* Calls `work` for all tokens, divided among the team's threads if there are enough tokens. */
 void token_loop_run(const struct model *model, team_work *work, void *context, uint32_t count);
 
-/* scratch.normed = RMSNorm of the batch's x; scratch.input = the same in the format `input`; unless
- * `shared` is NULL, scratch.input_shared = the same in the format `shared`. */
+/* scratch.normed = RMSNorm of the batch's x, or of normed itself where x has several streams;
+ * scratch.input = the same in the format `input`; unless `shared` is NULL, scratch.input_shared =
+ * the same in the format `shared`. */
 void token_loop_normalize(const struct pass *pass, const float *norm, enum input_kind input,
                           const enum input_kind *shared);
 

@@ -226,6 +226,22 @@ static bool read_packed(const struct checkpoint *checkpoint, const struct safete
     return true;
 }
 
+/* The same of the types that only V4's files have: experts' codes are I8, and scales end in
+ * .scale. */
+static bool read_v4_types(const struct checkpoint *checkpoint,
+                          const struct safetensors_entry *entry, struct tensor *tensor) {
+    const struct shape *shape = &checkpoint->shape;
+    if (!shape_is_compressed(shape) || entry->dims != 2) return false;
+    if (!strcmp(entry->type_name, "I8") && shape->expert_form == EXPERTS_MXFP4) {
+        tensor->type = TENSOR_MXFP4;
+        return !__builtin_mul_overflow(entry->shape[1], 2, &tensor->shape[1]);
+    }
+    if (!strcmp(entry->type_name, "F8_E8M0")) tensor->type = TENSOR_E8M0;
+    if (!strcmp(entry->type_name, "I64")) tensor->type = TENSOR_I64;
+    if (entry->type == TENSOR_E4M3 && shape->fp8_block == 32) tensor->type = TENSOR_E4M3_32;
+    return tensor->type != entry->type;
+}
+
 /* Adds the tensors of a shard's header. If there is an index, adds only those that it assigns to
  * this shard. */
 static void add_entries(struct checkpoint *checkpoint, uint32_t index,
@@ -251,6 +267,7 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
                                 .bytes = entry->bytes,
                                 .file = shard->name};
         if (!read_packed(checkpoint, entry, packed, &tensor) &&
+            !read_v4_types(checkpoint, entry, &tensor) &&
             (packed || entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2)) {
             struct unsupported unsupported = {
                 name, shard->name, entry->type_name, entry->dims, {0}};
@@ -502,6 +519,10 @@ static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t colum
     return tensor->dims == dims && tensor->shape[0] == rows && tensor->shape[1] == columns;
 }
 
+static bool is_fp8(const struct tensor *tensor) {
+    return tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32;
+}
+
 static enum status check_scale_values(const struct tensor *scale, struct error *error) {
     for (uint64_t i = 0; i < scale->shape[0] * scale->shape[1]; i++) {
         float value;
@@ -529,7 +550,7 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
     tensor_shape_text(extents, 2, expected);
     if (!scale) {
         char name[LAYOUT_NAME_BYTES + 16];
-        format_text(name, sizeof name, "%s%s", weight->name, stored.scale_suffix);
+        layout_write_scale(&checkpoint->shape, weight->name, weight->type, name);
         const struct unsupported *unsupported = unsupported_of(checkpoint, name);
         if (unsupported)
             return error_set(error, STATUS_UNSUPPORTED,
@@ -541,7 +562,8 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
                          listing_name(checkpoint), name, type, expected,
                          tensor_type_name(weight->type));
     }
-    if ((any_float ? scale->type >= TENSOR_E4M3 : scale->type != stored.scale_type) ||
+    if ((any_float ? scale->type >= TENSOR_E4M3 && scale->type != TENSOR_E8M0
+                   : scale->type != stored.scale_type) ||
         !has_shape(scale, extents[0], extents[1], 2))
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s %s, found %s %s",
                          scale->file, scale->name, type, expected, tensor_type_name(scale->type),
@@ -563,11 +585,12 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     if (wanted->is_mtp && validation->skip_mtp) return STATUS_OK;
     if (!tensor && wanted->optional && !unsupported_of(checkpoint, wanted->name)) return STATUS_OK;
     if (!tensor) return report_absent(checkpoint, wanted, error);
-    const bool quantized = tensor->type == TENSOR_E4M3;
-    const bool packed = tensor->type > TENSOR_E4M3 && !ggml_block_is(tensor->type);
+    const bool quantized = is_fp8(tensor), ids = tensor->type == TENSOR_I64;
+    const bool packed = tensor->type > TENSOR_E4M3 && !quantized && !ggml_block_is(tensor->type);
     if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
         (quantized && !wanted->quantized) ||
-        (packed && (!wanted->packed || tensor->type == TENSOR_E8M0)) || /* E8M0: only of scales */
+        (ids ? !wanted->is_ids /* E8M0: only of scales */
+             : packed && (!wanted->packed || tensor->type == TENSOR_E8M0)) ||
         (ggml_block_is(tensor->type) && wanted->dims == 1)) {
         char expected[128], dims[TENSOR_SHAPE_BYTES];
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
@@ -581,7 +604,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
             "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
             "quantization_config that says how it is scaled",
             tensor->file, tensor->name);
-    return quantized || packed ? check_scale(checkpoint, tensor, error) : STATUS_OK;
+    return quantized || (packed && !ids) ? check_scale(checkpoint, tensor, error) : STATUS_OK;
 }
 
 /* Finds any tensor of the MTP layers. Many copies of a checkpoint have none. */
@@ -617,6 +640,23 @@ static bool is_verified(const struct tensor *tensor) {
     return tensor->dims == 1 || checkpoint_ends_with(tensor->name, LAYOUT_SCALE_SUFFIX);
 }
 
+/* Checks a table of experts' ids. */
+static enum status check_expert_ids(const struct tensor *tensor, uint32_t experts,
+                                    struct error *error) {
+    for (uint64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
+        float id;
+        tensor_to_float(tensor, i, 1, &id);
+        if (id >= 0 && id < (float)experts) continue;
+        return error_set(error, STATUS_CORRUPT,
+                         "%s: tensor '%s': expected ids of experts from 0 to %u, found %g at "
+                         "[%llu, %llu]",
+                         tensor->file, tensor->name, experts - 1, (double)id,
+                         (unsigned long long)(i / tensor->shape[1]),
+                         (unsigned long long)(i % tensor->shape[1]));
+    }
+    return STATUS_OK;
+}
+
 struct verification {
     struct checkpoint *checkpoint;
     const struct load_progress *progress;
@@ -629,12 +669,13 @@ static enum status verify_tensor(void *context, const struct layout_tensor *want
     const struct checkpoint *checkpoint = verification->checkpoint;
     const struct tensor *tensor = checkpoint_tensor(checkpoint, wanted->name);
     if (!tensor) return STATUS_OK; /* of an MTP layer that the checkpoint lacks */
-    bool quantized = tensor->type == TENSOR_E4M3;
+    bool quantized = is_fp8(tensor);
     verification->done += quantized ? 2 : 1;
     if (verification->done % REPORT_TENSORS < 2)
         load_progress_report(verification->progress, LOAD_SCALES, verification->done,
                              checkpoint->tensor_count);
     if (quantized) return check_scale_values(checkpoint_scale(checkpoint, tensor), error);
+    if (wanted->is_ids) return check_expert_ids(tensor, checkpoint->shape.experts, error);
     return tensor->dims == 1 ? tensor_check_finite(tensor, error) : STATUS_OK;
 }
 
@@ -677,8 +718,7 @@ static enum status add_expected(void *context, const struct layout_tensor *wante
                                .dims = wanted->dims,
                                .shape = {wanted->rows, wanted->columns},
                            });
-    if (!stored.scale_suffix) return STATUS_OK;
-    format_text(scale, sizeof scale, "%s%s", wanted->name, stored.scale_suffix);
+    if (!layout_write_scale(&checkpoint->shape, wanted->name, stored.type, scale)) return STATUS_OK;
     add_absent(checkpoint, (struct tensor){
                                .name = scale,
                                .type = stored.scale_type,
@@ -884,10 +924,8 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, enum t
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight) {
     char name[LAYOUT_NAME_BYTES + 16];
-    const char *suffix = layout_stored_as(weight->type, 0, 0).scale_suffix;
-    if (!suffix || strlen(weight->name) + strlen(suffix) >= sizeof name)
+    if (!layout_write_scale(&checkpoint->shape, weight->name, weight->type, name))
         return NULL; /* no weight has such a long name */
-    format_text(name, sizeof name, "%s%s", weight->name, suffix);
     return checkpoint_tensor(checkpoint, name);
 }
 

@@ -16,7 +16,16 @@ enum tensor_name {
     NAME_MTP_EMBEDDING_NORM,
     NAME_MTP_HIDDEN_NORM,
     NAME_MTP_PROJECTION,
+    NAME_MTP_EMBEDDING_PROJECTION, /* V4: instead of the one above, with NAME_MTP_HIDDEN_PROJECTION
+     * */
+    NAME_MTP_HIDDEN_PROJECTION,
     /* in each layer */
+    NAME_ATTENTION_FN, /* the streams' weights before attention: fn, base and scale are adjacent */
+    NAME_ATTENTION_BASE,
+    NAME_ATTENTION_SCALE,
+    NAME_MLP_FN,
+    NAME_MLP_BASE,
+    NAME_MLP_SCALE,
     NAME_ATTENTION_NORM,
     NAME_Q_A,
     NAME_Q_A_NORM,
@@ -26,7 +35,20 @@ enum tensor_name {
     NAME_KV_A_NORM,
     NAME_KV_B,
     NAME_O,
-    NAME_INDEX_Q, /* of DSA layers */
+    NAME_SINK, /* of COMPRESSED layers, like the next ones */
+    NAME_KV,
+    NAME_KV_NORM,
+    NAME_O_A,
+    NAME_O_B,
+    NAME_POOL, /* compressor: values, gate, positions and norm are adjacent */
+    NAME_POOL_GATE,
+    NAME_POOL_POSITIONS,
+    NAME_POOL_NORM,
+    NAME_INDEX_POOL,
+    NAME_INDEX_POOL_GATE,
+    NAME_INDEX_POOL_POSITIONS,
+    NAME_INDEX_POOL_NORM,
+    NAME_INDEX_Q, /* of layers with an indexer */
     NAME_INDEX_K,
     NAME_INDEX_K_NORM,
     NAME_INDEX_K_BIAS,
@@ -34,6 +56,7 @@ enum tensor_name {
     NAME_MLP_NORM,
     NAME_ROUTER,
     NAME_ROUTER_BIAS,
+    NAME_ROUTER_HASH, /* experts of each token id */
     NAME_EXPERT_GATE, /* gate, up and down are adjacent for each kind of MLP */
     NAME_EXPERT_UP,
     NAME_EXPERT_DOWN,
@@ -46,9 +69,15 @@ enum tensor_name {
     /* after an MTP layer's block */
     NAME_MTP_HEAD_NORM,
     NAME_MTP_HEAD,
+    NAME_MTP_HEAD_FN, /* V4: the streams' weights before the head, as above */
+    NAME_MTP_HEAD_BASE,
+    NAME_MTP_HEAD_SCALE,
     /* after all layers except MTP layers */
     NAME_FINAL_NORM,
     NAME_HEAD,
+    NAME_HEAD_FN,
+    NAME_HEAD_BASE,
+    NAME_HEAD_SCALE,
     NAME_COUNT
 };
 
@@ -63,6 +92,8 @@ enum layout_kind {
     LAYOUT_NORM,
     LAYOUT_HEAD,
     LAYOUT_MTP_PROJECTION, /* an MTP layer's eh_proj */
+    LAYOUT_STREAMS,        /* F32 weights of the streams and of the attention's sinks */
+    LAYOUT_POOL,           /* a compressor: never FP8 */
     LAYOUT_KIND_COUNT
 };
 
@@ -84,7 +115,8 @@ struct layout_tensor {
     uint64_t rows, columns; /* columns is 1 where dims is 1 */
     bool quantized;         /* a linear that FP8 checkpoints store as F8_E4M3 with a scale */
     bool packed;            /* a linear that this shape's checkpoints store in four bits */
-    bool is_bias;           /* the router's correction bias: usually F32 */
+    bool is_bias;           /* usually F32: the router's correction bias, the streams' weights */
+    bool is_ids;            /* I64 */
     bool is_mtp;            /* in an MTP layer */
     bool optional;          /* an MTP layer's copy of the embedding or the head */
 };
@@ -110,10 +142,19 @@ struct layout_stored layout_stored(const struct shape *shape, const struct layou
 /* The same of a tensor that has another type than expected. */
 struct layout_stored layout_stored_as(enum tensor_type type, uint64_t rows, uint64_t columns);
 
+/* Writes the name of a weight's scales: with the suffix, or in V4 with .scale in place of .weight.
+ * Returns false if the type has none. */
+bool layout_write_scale(const struct shape *shape, const char *weight, enum tensor_type type,
+                        char out[LAYOUT_NAME_BYTES + 16]);
+
 /* True for linears that take quantized inputs with power-of-two scales, if the checkpoint's
  * scale_fmt is "ue8m0" (V3.1). In DeepSeek-V3 inference/model.py only the plain Linear passes
  * scale_fmt on. */
 bool layout_is_ue8m0(const struct shape *shape, enum tensor_name name);
+
+/* V4: channels of a linear's input that share a scale in the fp8 modes; 0: its inputs are never
+ * quantized, or as its weights' type has it. */
+uint32_t layout_input_group(const struct shape *shape, enum tensor_name name);
 
 /* True if the name is that of a routed expert's tensor, or of its scale. */
 bool layout_is_expert(const char *name);

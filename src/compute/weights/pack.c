@@ -20,7 +20,8 @@ enum weight_type pack_type(const struct tensor *tensor) {
     if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
     if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4)
         return (enum weight_type)(WEIGHT_INT4_32 + (tensor->type - TENSOR_INT4_32));
-    return tensor->type == TENSOR_BF16 ? WEIGHT_BF16 : WEIGHT_F32;
+    const bool halves = tensor->type == TENSOR_BF16 || tensor->type == TENSOR_E4M3_32;
+    return halves ? WEIGHT_BF16 : WEIGHT_F32;
 }
 
 uint64_t pack_columns(const struct tensor *tensor) {
@@ -97,9 +98,11 @@ static bool floats_are_finite(const float *values, size_t count) {
 
 static void apply_scales(const struct pack_job *job, float *values) {
     uint64_t cols = pack_columns(job->tensor), scale_cols = pack_columns(job->scale);
-    const uint32_t own = weight_type_group(pack_type(job->tensor)), group = own ? own : QUANT_GROUP;
+    const uint32_t own = weight_type_group(pack_type(job->tensor));
+    const uint32_t block = job->tensor->type == TENSOR_E4M3_32 ? 32 : QUANT_GROUP;
+    const uint32_t group = own ? own : block;
     for (uint32_t r = 0; r < job->row_count; r++) {
-        uint64_t scale_row = (job->source_row + r) / (own ? 1 : QUANT_GROUP);
+        uint64_t scale_row = (job->source_row + r) / (own ? 1 : block);
         for (uint64_t c = 0; c < cols; c += group) {
             float scale;
             tensor_to_float(job->scale, scale_row * scale_cols + c / group, 1, &scale);

@@ -36,6 +36,7 @@ struct architecture_row {
 };
 
 #define SIGMOID_ROUTER .scoring = ROUTER_SIGMOID, .method = ROUTER_NOAUX_TC
+#define SQRT_SOFTPLUS_ROUTER .scoring = ROUTER_SQRT_SOFTPLUS, .method = ROUTER_NOAUX_TC
 #define NORMALIZED(factor) .normalizes = true, .scales_normalized = true, .scaling = (factor)
 
 /* Sources: transformers' configuration classes; for the GLM models also the order of RoPE's pairs
@@ -53,6 +54,12 @@ static const struct architecture_row architectures[ARCHITECTURE_COUNT] = {
                                   .groups = 1, .groups_kept = 1, NORMALIZED(2.5)},
     [ARCHITECTURE_GLM4_MOE_LITE] = {"Glm4MoeLiteForCausalLM", 202752, 1, SIGMOID_ROUTER,
                                     .groups = 1, .groups_kept = 1, NORMALIZED(1.8)},
+    [ARCHITECTURE_DEEPSEEK_V4] = {"DeepseekV4ForCausalLM", 1048576, 0, SQRT_SOFTPLUS_ROUTER,
+                                  .attention = ATTENTION_COMPRESSED, .index_interleaved = true,
+                                  .groups = 1, .groups_kept = 1, NORMALIZED(1.5)},
+    [ARCHITECTURE_DEEPSEEK_V41] = {"DeepseekV41ForCausalLM", 1048576, 0, SQRT_SOFTPLUS_ROUTER,
+                                   .attention = ATTENTION_COMPRESSED, .index_interleaved = true,
+                                   .groups = 1, .groups_kept = 1, NORMALIZED(1.5)},
 };
 
 const char *shape_architecture_name(enum architecture architecture) {
@@ -169,7 +176,7 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
         size_t bytes = strlen(reader->error->text);
         format_text(
             reader->error->text + bytes, sizeof reader->error->text - bytes,
-            ": Fathom runs DeepSeek-V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their "
+            ": Fathom runs DeepSeek-V4, V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their "
             "form, such as Kimi K2; the distilled ones "
             "have the form of Llama or Qwen");
     }
@@ -177,7 +184,7 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
 
 /* The indexer's keys share RoPE with MLA's: the first rope_dim channels of each. */
 static void read_index(struct shape_reader *reader, struct shape *shape) {
-    if (defaults_of(shape)->attention != ATTENTION_DSA) return;
+    if (defaults_of(shape)->attention == ATTENTION_MLA) return;
     shape->index_heads = shape_read_count(reader, "index_n_heads", 1, 1024, REQUIRED);
     shape->index_dim =
         shape_read_count(reader, "index_head_dim", shape->rope_dim, LIMIT_INDEX_DIM, REQUIRED);
@@ -192,26 +199,74 @@ static void read_index(struct shape_reader *reader, struct shape *shape) {
                "a positive number (the indexer's queries come from the queries' latent)");
 }
 
+static void read_latents(struct shape_reader *reader, struct shape *shape) {
+    shape->kv_rank = shape_read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
+    shape->nope_dim = shape_read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
+    shape->value_dim = shape_read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
+    shape->streams = 1;
+    shape->swiglu_limit = INFINITY;
+    shape->candidate_layer = LAYER_NONE;
+}
+
+/* The second level of V4.1's indexers. */
+static void read_candidates(struct shape_reader *reader, struct shape *shape) {
+    int64_t layer = -1;
+    shape->candidate_layer = LAYER_NONE;
+    if (!tree_get_integer(member(reader, "candidate_source_layer_id"), &layer) || layer < 0) return;
+    shape->candidate_layer =
+        shape_read_count(reader, "candidate_source_layer_id", 0, shape->layers - 1, REQUIRED);
+    shape->candidate_blocks =
+        shape_read_count(reader, "candidate_topk_blocks", 1, LIMIT_CONTEXT, REQUIRED);
+    shape->candidate_block =
+        shape_read_count(reader, "candidate_block_size", 1, LIMIT_CONTEXT, REQUIRED);
+}
+
+/* One vector of head_dim channels is key and value of all heads. */
+static void read_compressed(struct shape_reader *reader, struct shape *shape) {
+    const bool is_v4 = shape->architecture == ARCHITECTURE_DEEPSEEK_V4;
+    uint32_t width =
+        shape_read_count(reader, "head_dim", (int64_t)shape->rope_dim + 1, 4096, REQUIRED);
+    shape->nope_dim = shape->kv_rank = width - shape->rope_dim;
+    shape->value_dim = width;
+    if (shape_read_count(reader, "num_key_value_heads", 1, 1, 1) != 1) return;
+    shape->window = shape_read_count(reader, "sliding_window", 1, 1 << 16, REQUIRED);
+    shape->output_groups = shape_read_count(reader, "o_groups", 1, shape->heads, REQUIRED);
+    shape->output_rank = shape_read_count(reader, "o_lora_rank", 1, 1 << 16, REQUIRED);
+    if (shape->heads % shape->output_groups)
+        refuse(reader, STATUS_INVALID, "o_groups", member(reader, "o_groups"),
+               "a divisor of num_attention_heads");
+    shape->overlaps = shape->normalizes_heads = is_v4;
+    double limit = shape_read_number(reader, "swiglu_limit", 0, 1e9, 0);
+    shape->swiglu_limit = limit > 0 ? (float)limit : INFINITY;
+    shape->streams = shape_read_count(reader, "hc_mult", 2, LIMIT_STREAMS, 4);
+    shape->stream_rounds = shape_read_count(reader, "hc_sinkhorn_iters", 1, 1000, 20);
+    shape->stream_epsilon = (float)shape_read_number(reader, "hc_eps", 0, 1, 1e-6);
+    shape->streams_delayed = !is_v4;
+    read_candidates(reader, shape);
+}
+
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     shape->vocab = shape_read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
     shape->hidden = shape_read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
     shape->layers = shape_read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
-    shape->mtp_layers = shape_read_count(reader, "num_nextn_predict_layers", 0,
-                                         LIMIT_LAYERS - (int64_t)shape->layers, 0);
+    if (shape->architecture != ARCHITECTURE_DEEPSEEK_V41) /* whose drafts have another form */
+        shape->mtp_layers = shape_read_count(reader, "num_nextn_predict_layers", 0,
+                                             LIMIT_LAYERS - (int64_t)shape->layers, 0);
     shape->context_max = shape_read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT,
                                           defaults_of(shape)->context);
     shape->heads = shape_read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
     shape->q_rank = shape_read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
-    shape->kv_rank = shape_read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
-    shape->nope_dim = shape_read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
     shape->rope_dim = shape_read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
-    shape->value_dim = shape_read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
+    if (defaults_of(shape)->attention == ATTENTION_COMPRESSED)
+        read_compressed(reader, shape);
+    else
+        read_latents(reader, shape);
     read_index(reader, shape);
     if (shape->rope_dim % 2)
         refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
                "an even number (RoPE turns pairs)");
     /* not 0: a row of zeros would be divided by zero */
-    shape->rms_epsilon = (float)shape_read_number(reader, "rms_norm_eps", 1e-12, 1, 1e-6);
+    shape->rms_epsilon = (float)shape_read_number(reader, "rms_norm_eps", 1e-30, 1, 1e-6);
     shape->tied_head = read_bool(reader, "tie_word_embeddings", false);
     if (read_bool(reader, "attention_bias", false))
         refuse(reader, STATUS_UNSUPPORTED, "attention_bias", member(reader, "attention_bias"),
@@ -248,7 +303,7 @@ static void read_groups(struct shape_reader *reader, struct shape *shape) {
  * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does
  * one or the other: it scales only if it does not normalize. */
 static void read_router(struct shape_reader *reader, struct shape *shape) {
-    static const char *const scorings[] = {"sigmoid", "softmax", NULL};
+    static const char *const scorings[] = {"sigmoid", "softmax", "sqrtsoftplus", NULL};
     static const char *const methods[] = {"noaux_tc", "group_limited_greedy", "greedy", "gready",
                                           NULL};
     static const enum router_method method_of[] = {ROUTER_NOAUX_TC, ROUTER_GROUP_LIMITED,
@@ -320,6 +375,47 @@ static bool layer_shares_index(struct shape_reader *reader, const struct shape *
     return shared;
 }
 
+static bool shape_lists(const struct shape_reader *reader, const char *key, uint32_t layer) {
+    const struct tree *list = member(reader, key);
+    int64_t id;
+    for (size_t i = 0; i < tree_count(list); i++)
+        if (tree_get_integer(tree_at(list, i), &id) && id == (int64_t)layer) return true;
+    return false;
+}
+
+/* The kind of a COMPRESSED layer. In V4 each layer with a ratio makes its own entries, and those of
+ * ratio 4 have an index. In V4.1 some layers are sources, and the others read the last source's. */
+static void read_ratio(struct shape_reader *reader, struct shape *shape, uint32_t layer) {
+    struct layer_kind *kind = &shape->layer_kinds[layer];
+    const struct tree *ratios = member(reader, "compress_ratios");
+    int64_t ratio = -1;
+    const bool is_v4 = shape->architecture == ARCHITECTURE_DEEPSEEK_V4;
+    if (!tree_get_integer(tree_at(ratios, layer), &ratio) || ratio < 0 || ratio > 128 ||
+        (ratio & (ratio - 1)) || (kind->is_mtp && ratio)) {
+        refuse(reader, STATUS_INVALID, "compress_ratios", ratios,
+               "0 or a power of two up to 128 for each layer, and 0 for MTP layers");
+        return;
+    }
+    kind->ratio = (uint16_t)ratio;
+    kind->entry_source = kind->index_source = LAYER_NONE;
+    if (is_v4)
+        kind->hashes = layer < shape_read_count(reader, "num_hash_layers", 0, LIMIT_LAYERS, 0);
+    if (!is_v4 && !kind->is_mtp) kind->has_engram = shape_lists(reader, "engram_layer_ids", layer);
+    if (!ratio) return;
+    if (is_v4 || shape_lists(reader, "kv_source_layer_ids", layer))
+        kind->entry_source = (uint16_t)layer;
+    else if (layer)
+        kind->entry_source = kind[-1].entry_source;
+    if (is_v4 ? ratio == 4 : shape_lists(reader, "index_source_layer_ids", layer))
+        kind->index_source = (uint16_t)layer;
+    else if (!is_v4 && layer)
+        kind->index_source = kind[-1].index_source;
+    if (kind->entry_source == LAYER_NONE || (!is_v4 && kind->index_source == LAYER_NONE) ||
+        shape->layer_kinds[kind->entry_source].ratio != ratio)
+        refuse(reader, STATUS_INVALID, is_v4 ? "compress_ratios" : "kv_source_layer_ids", ratios,
+               "a source of the same ratio at or before each layer with a ratio");
+}
+
 /* Returns true if any layer is dense. */
 static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
     bool dense = false;
@@ -330,6 +426,7 @@ static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
                                 .mlp = is_moe ? MLP_MOE : MLP_DENSE,
                                 .is_mtp = layer >= shape->layers,
                                 .shares_index = layer_shares_index(reader, shape, layer)};
+        if (defaults_of(shape)->attention == ATTENTION_COMPRESSED) read_ratio(reader, shape, layer);
         dense |= !is_moe;
     }
     return dense;
@@ -389,6 +486,22 @@ static void set_frequencies(struct shape *shape) {
     }
 }
 
+/* Layers with entries have a theta of their own and YaRN, those without have neither. YaRN changes
+ * no amplitude and no scale there. */
+static void set_two_frequencies(struct shape *shape, float compressed_theta) {
+    const float theta = shape->rope_theta;
+    const bool yarn = shape->yarn;
+    shape->rope_amplitude = 1.0f;
+    shape->attention_scale = (float)pow(shape_query_dim(shape), -0.5);
+    shape->rope_theta = compressed_theta;
+    set_frequencies(shape);
+    memcpy(shape->compressed_frequency, shape->rope_frequency, sizeof shape->rope_frequency);
+    shape->rope_theta = theta;
+    shape->yarn = false;
+    set_frequencies(shape);
+    shape->yarn = yarn;
+}
+
 static void read_yarn(struct shape_reader *scaling, struct shape *shape) {
     double factor = shape_read_number(scaling, "factor", 1, 1e6, NAN);
     double mscale = shape_read_number(scaling, "mscale", 0, 100, 1);
@@ -439,7 +552,13 @@ static void read_rope(struct shape_reader *config, struct shape *shape) {
         config->status = scaling.status;
     }
     shape->rope_theta = (float)theta;
-    if (config->status == STATUS_OK) set_frequencies(shape);
+    if (config->status != STATUS_OK) return;
+    if (defaults_of(shape)->attention == ATTENTION_COMPRESSED) {
+        double compressed = shape_read_number(config, "compress_rope_theta", 1.001, 1e12, theta);
+        set_two_frequencies(shape, (float)compressed);
+        return;
+    }
+    set_frequencies(shape);
 }
 
 static void shape_require(struct shape_reader *reader, bool holds, const char *key,
@@ -511,6 +630,23 @@ static void shape_read_packed(struct shape_reader *config, struct shape *shape) 
     if (config->status == STATUS_OK) config->status = weights.status;
 }
 
+/* V4 says in expert_dtype that its experts are in four bits, at the top or with the quantization.
+ * */
+static void read_expert_type(struct shape_reader *config, struct shape_reader *quantization,
+                             struct shape *shape) {
+    static const char *const types[] = {"fp8", "fp4", NULL};
+    if (defaults_of(shape)->attention != ATTENTION_COMPRESSED) return;
+    struct shape_reader *reader = member(quantization, "expert_dtype") ? quantization : config;
+    if (shape_read_choice(reader, "expert_dtype", types, 0) == 1)
+        shape->expert_form = EXPERTS_MXFP4;
+    if (config->status != STATUS_OK && quantization->status == STATUS_OK)
+        quantization->status = config->status;
+    if (shape->expert_form == EXPERTS_MXFP4 && (shape->hidden % 32 || shape->expert_width % 32))
+        refuse(config, STATUS_UNSUPPORTED, "moe_intermediate_size",
+               member(config, "moe_intermediate_size"),
+               "a multiple of 32, like hidden_size, for experts in four bits");
+}
+
 static void read_quantization(struct shape_reader *config, struct shape *shape) {
     static const char *const methods[] = {"fp8", "compressed-tensors", NULL},
                              *const formats[] = {"e4m3", NULL},
@@ -537,19 +673,22 @@ static void read_quantization(struct shape_reader *config, struct shape *shape) 
     shape->activation_scale_ue8m0 = shape_read_choice(&reader, "scale_fmt", scales, 0) == 1;
     const struct tree *block = member(&reader, "weight_block_size");
     int64_t rows = 0, columns = 0;
+    const bool narrow = shape->architecture == ARCHITECTURE_DEEPSEEK_V41;
+    const int64_t wanted = narrow ? 32 : QUANT_GROUP;
     if (tree_count(block) != 2 || !tree_get_integer(tree_at(block, 0), &rows) ||
-        !tree_get_integer(tree_at(block, 1), &columns) || rows != QUANT_GROUP ||
-        columns != QUANT_GROUP) {
+        !tree_get_integer(tree_at(block, 1), &columns) || rows != wanted || columns != wanted) {
         char found[64];
         format_text(found, sizeof found, "[%lld, %lld]", (long long)rows, (long long)columns);
         if (reader.status == STATUS_OK)
             reader.status =
                 error_set(config->error, STATUS_UNSUPPORTED,
                           "%s: quantization_config.weight_block_size: expected [%d, %d], found %s",
-                          config->file, QUANT_GROUP, QUANT_GROUP,
+                          config->file, (int)wanted, (int)wanted,
                           tree_count(block) == 2 ? found : "no list of two");
     }
     shape->fp8 = true;
+    shape->fp8_block = (uint32_t)wanted;
+    read_expert_type(config, &reader, shape);
     config->status = reader.status;
 }
 
@@ -631,13 +770,20 @@ static enum status with_object(struct bytes json, const char *file, struct error
 }
 
 static void shape_read_config(struct shape_reader *reader, struct shape *shape) {
+    const struct tree *root = reader->object;
     read_architecture(reader, shape);
+    if (shape->architecture == ARCHITECTURE_DEEPSEEK_V41 && member(reader, "text_config")) {
+        reader->object = member(reader, "text_config");
+        reader->prefix = "text_config.";
+    }
     read_dimensions(reader, shape);
     if (reader->status != STATUS_OK) return; /* the rest depends on the dimensions */
     read_experts(reader, shape);
     if (reader->status != STATUS_OK) return;
     read_rope(reader, shape);
     if (reader->status != STATUS_OK) return;
+    reader->object = root;
+    reader->prefix = "";
     read_quantization(reader, shape);
     shape->bos_token = shape_find_token(reader, "bos_token_id", shape);
     read_eos(reader, shape);

@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 
-enum router_scoring { ROUTER_SIGMOID, ROUTER_SOFTMAX };
+enum router_scoring { ROUTER_SIGMOID, ROUTER_SOFTMAX, ROUTER_SQRT_SOFTPLUS };
 
 /* The choice of experts. GREEDY: top-k over all. GROUP_LIMITED: groups with the largest maximum.
  * NOAUX_TC: biased scores; a group's score is the sum of its two largest. */
@@ -26,19 +26,31 @@ enum architecture {
     ARCHITECTURE_DEEPSEEK_V32,
     ARCHITECTURE_GLM_MOE_DSA,   /* GLM-5 */
     ARCHITECTURE_GLM4_MOE_LITE, /* GLM-4.7-Flash */
+    ARCHITECTURE_DEEPSEEK_V4,
+    ARCHITECTURE_DEEPSEEK_V41,
     ARCHITECTURE_COUNT
 };
 
 /* The kinds of a layer's parts. The model's code depends on these, not on the architecture. */
-/* DSA: MLA over the tokens that an indexer chooses (compute/model/attention_index.h). */
-enum attention_kind { ATTENTION_MLA, ATTENTION_DSA };
+/* DSA: MLA over the tokens that an indexer chooses (compute/model/attention_index.h). COMPRESSED:
+ * one key that is also the value for all heads, over a window of tokens and over entries that each
+ * stand for several tokens (compute/model/attention_compressed.h). */
+enum attention_kind { ATTENTION_MLA, ATTENTION_DSA, ATTENTION_COMPRESSED };
 enum mlp_kind { MLP_DENSE, MLP_MOE };
 struct layer_kind {
     uint8_t attention; /* enum attention_kind */
     uint8_t mlp;       /* enum mlp_kind */
     bool is_mtp;
     bool shares_index; /* DSA: no indexer; the tokens that the last one before it chose */
+    bool hashes;       /* MoE: the token's id alone chooses the experts */
+    bool has_engram;   /* n-grams of token ids are looked up before attention */
+    /* COMPRESSED: tokens that an entry stands for; 0: the layer has only its window. */
+    uint16_t ratio;
+    /* The layers whose entries it attends to, and whose choice of entries: itself if it makes its
+     * own, LAYER_NONE without. */
+    uint16_t entry_source, index_source;
 };
+#define LAYER_NONE UINT16_MAX
 
 /* How a checkpoint stores routed experts: as its other linears, or in four bits and groups of
  * channels (enum weight_type of compute/kernels/matmul.h). */
@@ -66,6 +78,20 @@ struct shape {
      * token attends to; 0 without such layers. */
     uint32_t index_heads, index_dim, index_top_k;
     bool index_rope_interleaved;
+    /* COMPRESSED layers: the width of a head is nope_dim + rope_dim, and kv_rank and value_dim
+     * follow from it. */
+    uint32_t window;                     /* tokens of the window, its own included */
+    uint32_t output_groups, output_rank; /* of the output projection */
+    bool overlaps;         /* entries of ratio 4 also weigh the group before theirs (V4) */
+    bool normalizes_heads; /* a norm without weights for each head's query (V4) */
+    float swiglu_limit;    /* of gate and up of all experts; INFINITY: none */
+    /* The residual streams of a token; 1: x alone. hyper_connections.h has the formulas. */
+    uint32_t streams, stream_rounds;
+    float stream_epsilon;
+    bool streams_delayed; /* a site reads the streams by the weights of the site before (V4.1) */
+    /* The second level of an index: from this layer on, choices are limited to the entries of its
+     * best blocks. LAYER_NONE: no such layer. */
+    uint32_t candidate_layer, candidate_blocks, candidate_block;
     float rms_epsilon;    /* of all norms but those of latents */
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
@@ -77,10 +103,13 @@ struct shape {
     uint32_t yarn_original_context;
     float yarn_beta_fast, yarn_beta_slow;
     float rope_frequency[256]; /* [rope_dim / 2] */
-    float rope_amplitude;      /* multiplies cos and sin */
-    float attention_scale;     /* (nope+rope)^-0.5, times YaRN's m^2 */
+    /* of COMPRESSED layers with entries; those without have rope_frequency and no YaRN */
+    float compressed_frequency[256];
+    float rope_amplitude;  /* multiplies cos and sin */
+    float attention_scale; /* (nope+rope)^-0.5, times YaRN's m^2 */
     /* Quantization: FP8 E4M3 blocks of 128x128, routed experts in four bits, or none. */
     bool fp8;
+    uint32_t fp8_block;          /* rows and columns of FP8's blocks: 128, or 32 */
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
     enum expert_form expert_form;
     uint32_t bos_token; /* UINT32_MAX: none in the vocabulary */
@@ -102,6 +131,10 @@ static inline uint32_t shape_positions_max(const struct shape *shape) {
 /* True if layers have an indexer. */
 static inline bool shape_has_index(const struct shape *shape) {
     return shape->index_top_k > 0;
+}
+/* True if layers keep windows and entries, and several streams. */
+static inline bool shape_is_compressed(const struct shape *shape) {
+    return shape->layer_kinds[0].attention == ATTENTION_COMPRESSED;
 }
 static inline bool shape_has_own_index(const struct shape *shape, uint32_t layer) {
     return shape_has_index(shape) && !shape->layer_kinds[layer].shares_index;

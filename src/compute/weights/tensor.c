@@ -23,6 +23,8 @@ static const struct tensor_row rows[TENSOR_TYPE_COUNT] = {
     [TENSOR_INT4_128] = {"INT4 in groups of 128", 4},
     [TENSOR_MXFP4] = {"MXFP4", 4},
     [TENSOR_E8M0] = {"E8M0", 8},
+    [TENSOR_E4M3_32] = {"F8_E4M3", 8},
+    [TENSOR_I64] = {"I64", 64},
 };
 
 const char *tensor_type_name(enum tensor_type type) {
@@ -114,7 +116,11 @@ void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {
         uint16_t half;
-        if (tensor->type == TENSOR_E4M3) {
+        if (tensor->type == TENSOR_I64) {
+            int64_t id;
+            memcpy(&id, at, sizeof id);
+            out[i] = (float)id;
+        } else if (tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32) {
             out[i] = float_from_e4m3(*at);
         } else if (tensor->type == TENSOR_E8M0) {
             out[i] = *at == 0xFF ? NAN : ldexpf(1, *at - 127);

@@ -3,11 +3,11 @@
  * in addresses and lists the packing jobs. The mapping thus has exactly the required size. All
  * processes compute the same layout, so the parts of a shared file are the same jobs for all.
  */
-#include "compute/weights/weights.h"
 
 #include "base/check.h"
 #include "base/sha256.h"
 #include "compute/weights/fill.h"
+#include "compute/weights/weights_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,34 +20,20 @@
 #define PART_BYTES_MIN ((uint64_t)64 << 10)
 #define PART_BYTES_MAX ((uint64_t)16 << 20)
 
-struct builder {
-    const struct checkpoint *checkpoint;
-    const struct shape *shape;
-    const struct weights_options *options;
-    struct weights *weights;
-    char *base; /* NULL on the counting walk */
-    size_t used;
-    struct pack_list list;
-    struct packed_matrix *absorbed; /* the next free one of weights->absorbed */
-    uint64_t *wanted;               /* [slot_count] name of each slot's expert */
-    enum status status;             /* the first failure */
-    struct error *error;
-};
-
-static void *weights_place_each(struct builder *builder, size_t bytes, size_t align) {
+void *weights_build_place(struct builder *builder, size_t bytes, size_t align) {
     size_t at = round_up(builder->used, align);
     builder->used = at + bytes;
     return builder->base ? builder->base + at : NULL;
 }
 
-static void weights_add_job(struct builder *builder, const struct pack_job *job) {
+void weights_build_job(struct builder *builder, const struct pack_job *job) {
     if (builder->base && builder->status == STATUS_OK)
         builder->status = pack_list_add(&builder->list, job, builder->error);
 }
 
 /* Finds a routed expert's tensor. If it is absent, sets the error and returns NULL. */
-static const struct tensor *expert_tensor(struct builder *builder, enum tensor_name name,
-                                          uint32_t layer, uint32_t expert) {
+const struct tensor *weights_build_expert_tensor(struct builder *builder, enum tensor_name name,
+                                                 uint32_t layer, uint32_t expert) {
     const struct tensor *tensor = checkpoint_find(builder->checkpoint, name, layer, expert);
     if (tensor || builder->status != STATUS_OK) return tensor;
     char text[LAYOUT_NAME_BYTES];
@@ -57,125 +43,128 @@ static const struct tensor *expert_tensor(struct builder *builder, enum tensor_n
     return NULL;
 }
 
-static const struct tensor *layer_tensor(struct builder *builder, enum tensor_name name,
-                                         uint32_t layer) {
-    return expert_tensor(builder, name, layer, LAYOUT_NONE);
+const struct tensor *weights_build_tensor(struct builder *builder, enum tensor_name name,
+                                          uint32_t layer) {
+    return weights_build_expert_tensor(builder, name, layer, LAYOUT_NONE);
 }
 
-static float *put_floats(struct builder *builder, const struct tensor *tensor) {
+float *weights_build_floats(struct builder *builder, const struct tensor *tensor) {
     if (!tensor) return NULL;
     uint64_t rows = tensor->dims == 2 ? tensor->shape[0] : 1;
     float *data =
-        weights_place_each(builder, rows * pack_columns(tensor) * sizeof *data, WEIGHTS_ALIGN);
-    weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                                .type = WEIGHT_F32,
-                                                .tensor = tensor,
-                                                .row_count = (uint32_t)rows,
-                                                .data = data});
+        weights_build_place(builder, rows * pack_columns(tensor) * sizeof *data, WEIGHTS_ALIGN);
+    weights_build_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                  .type = WEIGHT_F32,
+                                                  .tensor = tensor,
+                                                  .row_count = (uint32_t)rows,
+                                                  .data = data});
     return data;
 }
 
 /* Adds the packing job of a matrix that has its descriptor and memory. */
-static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
+void weights_build_fill(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    bool dequantize = scale && matrix->type != pack_type(tensor);
-    weights_add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
-                                                .type = matrix->type,
-                                                .tensor = tensor,
-                                                .scale = dequantize ? scale : NULL,
-                                                .row_count = matrix->rows,
-                                                .pitch = matrix->pitch,
-                                                .data = (void *)(uintptr_t)matrix->data});
+    bool dequantize =
+        scale && (matrix->type != pack_type(tensor) || tensor->type == TENSOR_E4M3_32);
+    weights_build_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
+                                                  .type = matrix->type,
+                                                  .tensor = tensor,
+                                                  .scale = dequantize ? scale : NULL,
+                                                  .row_count = matrix->rows,
+                                                  .pitch = matrix->pitch,
+                                                  .data = (void *)(uintptr_t)matrix->data});
     if (matrix->type == WEIGHT_FP8)
-        weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                                    .type = WEIGHT_F32,
-                                                    .tensor = scale,
-                                                    .row_count = (uint32_t)scale->shape[0],
-                                                    .data = (void *)(uintptr_t)matrix->scales});
+        weights_build_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                      .type = WEIGHT_F32,
+                                                      .tensor = scale,
+                                                      .row_count = (uint32_t)scale->shape[0],
+                                                      .data = (void *)(uintptr_t)matrix->scales});
     if (weight_type_group(matrix->type)) /* scales lie as a matrix of their own would */
-        weights_add_job(builder,
-                        &(struct pack_job){.form = PACK_PANELS,
-                                           .type = WEIGHT_BF16,
-                                           .tensor = scale,
-                                           .row_count = matrix->rows,
-                                           .data = (void *)(uintptr_t)matrix->group_scales});
+        weights_build_job(builder,
+                          &(struct pack_job){.form = PACK_PANELS,
+                                             .type = WEIGHT_BF16,
+                                             .tensor = scale,
+                                             .row_count = matrix->rows,
+                                             .data = (void *)(uintptr_t)matrix->group_scales});
 }
 
 /* Bytes of a matrix's data in its layout. */
-static size_t weights_data_bytes(const struct packed_matrix *matrix) {
+size_t weights_build_data_bytes(const struct packed_matrix *matrix) {
     if (matrix->pitch) return matrix->rows * matrix->pitch;
     return packed_data_bytes(matrix->type, matrix->rows, matrix->cols);
 }
 
-static struct packed_matrix place_matrix(struct builder *builder, enum weight_type type,
-                                         uint32_t rows, uint32_t cols) {
+struct packed_matrix weights_build_at(struct builder *builder, enum weight_type type, uint32_t rows,
+                                      uint32_t cols) {
     struct packed_matrix matrix = {.type = type, .rows = rows, .cols = cols};
     if (builder->options->device) matrix.pitch = packed_pitch(type, cols);
-    matrix.data = weights_place_each(builder, weights_data_bytes(&matrix), WEIGHTS_ALIGN);
+    matrix.data = weights_build_place(builder, weights_build_data_bytes(&matrix), WEIGHTS_ALIGN);
     size_t scale_bytes = packed_scale_bytes(type, rows, cols);
-    if (scale_bytes) matrix.scales = weights_place_each(builder, scale_bytes, WEIGHTS_ALIGN);
+    if (scale_bytes) matrix.scales = weights_build_place(builder, scale_bytes, WEIGHTS_ALIGN);
     return matrix;
 }
 
-static struct packed_matrix put_matrix(struct builder *builder, enum tensor_name name,
-                                       uint32_t layer) {
-    const struct tensor *tensor = layer_tensor(builder, name, layer);
+struct packed_matrix weights_build_matrix(struct builder *builder, enum tensor_name name,
+                                          uint32_t layer) {
+    const struct tensor *tensor = weights_build_tensor(builder, name, layer);
     if (!tensor) return (struct packed_matrix){0};
-    struct packed_matrix matrix = place_matrix(
+    struct packed_matrix matrix = weights_build_at(
         builder, pack_type(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
     matrix.ue8m0 = layout_is_ue8m0(builder->shape, name);
-    fill_matrix(builder, &matrix, tensor);
+    matrix.input_group = (uint8_t)layout_input_group(builder->shape, name);
+    weights_build_fill(builder, &matrix, tensor);
     return matrix;
 }
 
 /* Adds a BF16 copy of an E4M3 tensor. */
-static struct packed_matrix put_bf16(struct builder *builder, const struct tensor *tensor) {
-    struct packed_matrix matrix =
-        place_matrix(builder, WEIGHT_BF16, (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
-    fill_matrix(builder, &matrix, tensor);
+struct packed_matrix weights_build_bf16(struct builder *builder, const struct tensor *tensor) {
+    struct packed_matrix matrix = weights_build_at(builder, WEIGHT_BF16, (uint32_t)tensor->shape[0],
+                                                   (uint32_t)tensor->shape[1]);
+    weights_build_fill(builder, &matrix, tensor);
     return matrix;
+}
+
+/* Adds rows [first, first + count) of a tensor as a separate matrix, perhaps transposed. */
+struct packed_matrix weights_build_rows(struct builder *builder, const struct tensor *tensor,
+                                        uint32_t first, uint32_t count, bool transposed) {
+    const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
+    enum weight_type type = weights_rows_type(pack_type(tensor), first, count);
+    uint32_t cols = (uint32_t)tensor->shape[1];
+    struct packed_matrix matrix = transposed ? weights_build_at(builder, type, cols, count)
+                                             : weights_build_at(builder, type, count, cols);
+    weights_build_job(builder,
+                      &(struct pack_job){
+                          .form = transposed ? PACK_PANELS_TRANSPOSED : PACK_PANELS,
+                          .type = type,
+                          .tensor = tensor,
+                          .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
+                          .source_row = first,
+                          .row_count = count,
+                          .data = (void *)(uintptr_t)matrix.data});
+    if (type == WEIGHT_FP8) /* one row of scales either way: [1][blocks] or [blocks][1] */
+        weights_build_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                      .type = WEIGHT_F32,
+                                                      .tensor = scale,
+                                                      .source_row = first / QUANT_GROUP,
+                                                      .row_count = 1,
+                                                      .data = (void *)(uintptr_t)matrix.scales});
+    return matrix;
+}
+
+/* `gate` is the first of an MLP's three names. */
+struct mlp_weights weights_build_mlp(struct builder *builder, enum tensor_name gate,
+                                     uint32_t layer) {
+    return (struct mlp_weights){
+        .gate = weights_build_matrix(builder, gate, layer),
+        .up = weights_build_matrix(builder, gate + 1, layer),
+        .down = weights_build_matrix(builder, gate + 2, layer),
+    };
 }
 
 enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count) {
     bool one_block = first / QUANT_GROUP == (first + count - 1) / QUANT_GROUP;
     return type == WEIGHT_FP8 && !one_block ? WEIGHT_F32 : type;
-}
-
-/* Adds rows [first, first + count) of a tensor as a separate matrix, perhaps transposed. */
-static struct packed_matrix put_rows(struct builder *builder, const struct tensor *tensor,
-                                     uint32_t first, uint32_t count, bool transposed) {
-    const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    enum weight_type type = weights_rows_type(pack_type(tensor), first, count);
-    uint32_t cols = (uint32_t)tensor->shape[1];
-    struct packed_matrix matrix = transposed ? place_matrix(builder, type, cols, count)
-                                             : place_matrix(builder, type, count, cols);
-    weights_add_job(builder,
-                    &(struct pack_job){
-                        .form = transposed ? PACK_PANELS_TRANSPOSED : PACK_PANELS,
-                        .type = type,
-                        .tensor = tensor,
-                        .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
-                        .source_row = first,
-                        .row_count = count,
-                        .data = (void *)(uintptr_t)matrix.data});
-    if (type == WEIGHT_FP8) /* one row of scales either way: [1][blocks] or [blocks][1] */
-        weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                                    .type = WEIGHT_F32,
-                                                    .tensor = scale,
-                                                    .source_row = first / QUANT_GROUP,
-                                                    .row_count = 1,
-                                                    .data = (void *)(uintptr_t)matrix.scales});
-    return matrix;
-}
-
-/* `gate` is the first of an MLP's three names. */
-static struct mlp_weights put_mlp(struct builder *builder, enum tensor_name gate, uint32_t layer) {
-    return (struct mlp_weights){
-        .gate = put_matrix(builder, gate, layer),
-        .up = put_matrix(builder, gate + 1, layer),
-        .down = put_matrix(builder, gate + 2, layer),
-    };
 }
 
 struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_t first,
@@ -197,10 +186,10 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
     if (!kv_b || builder->options->device) return; /* a device's kernels read kv_b itself */
     for (uint32_t head = 0; head < shape->heads; head++) {
         uint32_t first = head * head_rows, value_first = first + shape->nope_dim;
-        struct packed_matrix k = put_rows(builder, kv_b, first, shape->nope_dim, true);
+        struct packed_matrix k = weights_build_rows(builder, kv_b, first, shape->nope_dim, true);
         struct packed_matrix v = {0};
         if (value_first % QUANT_GROUP != 0)
-            v = put_rows(builder, kv_b, value_first, shape->value_dim, false);
+            v = weights_build_rows(builder, kv_b, value_first, shape->value_dim, false);
         else if (builder->base)
             v = weights_row_view(&attention->kv_b, value_first, shape->value_dim);
         if (!builder->base) continue;
@@ -211,31 +200,36 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
 
 static void weights_put_index(struct builder *builder, uint32_t layer,
                               struct attention_weights *attention) {
-    attention->index_q = put_matrix(builder, NAME_INDEX_Q, layer);
-    attention->index_k = put_matrix(builder, NAME_INDEX_K, layer);
-    attention->index_k_norm = put_floats(builder, layer_tensor(builder, NAME_INDEX_K_NORM, layer));
-    attention->index_k_bias = put_floats(builder, layer_tensor(builder, NAME_INDEX_K_BIAS, layer));
-    attention->index_weights = put_matrix(builder, NAME_INDEX_WEIGHTS, layer);
+    attention->index_q = weights_build_matrix(builder, NAME_INDEX_Q, layer);
+    attention->index_k = weights_build_matrix(builder, NAME_INDEX_K, layer);
+    attention->index_k_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_INDEX_K_NORM, layer));
+    attention->index_k_bias =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_INDEX_K_BIAS, layer));
+    attention->index_weights = weights_build_matrix(builder, NAME_INDEX_WEIGHTS, layer);
 }
 
 static void weights_put_attention(struct builder *builder, uint32_t layer,
                                   struct attention_weights *attention) {
     const struct shape *shape = builder->shape;
-    attention->norm = put_floats(builder, layer_tensor(builder, NAME_ATTENTION_NORM, layer));
+    attention->norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_ATTENTION_NORM, layer));
     if (shape->q_rank) {
-        attention->q_a = put_matrix(builder, NAME_Q_A, layer);
-        attention->q_a_norm = put_floats(builder, layer_tensor(builder, NAME_Q_A_NORM, layer));
-        attention->q_b = put_matrix(builder, NAME_Q_B, layer);
+        attention->q_a = weights_build_matrix(builder, NAME_Q_A, layer);
+        attention->q_a_norm =
+            weights_build_floats(builder, weights_build_tensor(builder, NAME_Q_A_NORM, layer));
+        attention->q_b = weights_build_matrix(builder, NAME_Q_B, layer);
     } else {
-        attention->q = put_matrix(builder, NAME_Q, layer);
+        attention->q = weights_build_matrix(builder, NAME_Q, layer);
     }
-    attention->kv_a = put_matrix(builder, NAME_KV_A, layer);
-    attention->kv_a_norm = put_floats(builder, layer_tensor(builder, NAME_KV_A_NORM, layer));
-    const struct tensor *kv_b = layer_tensor(builder, NAME_KV_B, layer);
-    attention->kv_b = put_matrix(builder, NAME_KV_B, layer);
+    attention->kv_a = weights_build_matrix(builder, NAME_KV_A, layer);
+    attention->kv_a_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_KV_A_NORM, layer));
+    const struct tensor *kv_b = weights_build_tensor(builder, NAME_KV_B, layer);
+    attention->kv_b = weights_build_matrix(builder, NAME_KV_B, layer);
     if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
-        attention->kv_b_bf16 = put_bf16(builder, kv_b);
-    attention->o = put_matrix(builder, NAME_O, layer);
+        attention->kv_b_bf16 = weights_build_bf16(builder, kv_b);
+    attention->o = weights_build_matrix(builder, NAME_O, layer);
     if (shape_has_own_index(shape, layer)) weights_put_index(builder, layer, attention);
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;
@@ -251,7 +245,7 @@ static void learn_types(struct builder *builder, uint32_t layer) {
     for (uint32_t expert = 0; expert < builder->shape->experts; expert++) {
         for (uint32_t part = 0; part < ARRAY_COUNT(matrices); part++) {
             const struct tensor *tensor =
-                expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
+                weights_build_expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
             if (!tensor) return;
             struct packed_matrix *matrix = matrices[part];
             if (!layout->filled)
@@ -259,7 +253,9 @@ static void learn_types(struct builder *builder, uint32_t layer) {
                     .type = pack_type(tensor),
                     .rows = (uint32_t)tensor->shape[0],
                     .cols = (uint32_t)tensor->shape[1],
-                    .ue8m0 = layout_is_ue8m0(builder->shape, NAME_EXPERT_GATE + part)};
+                    .ue8m0 = layout_is_ue8m0(builder->shape, NAME_EXPERT_GATE + part),
+                    .input_group =
+                        (uint8_t)layout_input_group(builder->shape, NAME_EXPERT_GATE + part)};
             else if (matrix->type != pack_type(tensor))
                 matrix->type = WEIGHT_F32;
         }
@@ -277,8 +273,8 @@ static void fill_expert(struct builder *builder, uint32_t layer, uint32_t expert
     const struct packed_matrix *matrix[] = {&matrices->gate, &matrices->up, &matrices->down};
     for (uint32_t part = 0; part < ARRAY_COUNT(matrix); part++) {
         const struct tensor *tensor =
-            expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
-        if (tensor) fill_matrix(builder, matrix[part], tensor);
+            weights_build_expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
+        if (tensor) weights_build_fill(builder, matrix[part], tensor);
     }
 }
 
@@ -311,17 +307,26 @@ static void weights_put_experts(struct builder *builder, uint32_t layer, uint32_
 static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
                                   struct layer_weights *weights) {
     const struct shape *shape = builder->shape;
-    weights_put_attention(builder, layer, &weights->attention);
-    weights->mlp_norm = put_floats(builder, layer_tensor(builder, NAME_MLP_NORM, layer));
+    if (shape->layer_kinds[layer].attention == ATTENTION_COMPRESSED)
+        weights_compressed_put(builder, layer, weights);
+    else
+        weights_put_attention(builder, layer, &weights->attention);
+    weights->mlp_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_MLP_NORM, layer));
     weights->is_moe = shape_layer_is_moe(shape, layer);
     if (!weights->is_moe) {
-        weights->dense = put_mlp(builder, NAME_DENSE_GATE, layer);
+        weights->dense = weights_build_mlp(builder, NAME_DENSE_GATE, layer);
         return first_slot;
     }
-    weights->router = put_matrix(builder, NAME_ROUTER, layer);
-    if (shape->method == ROUTER_NOAUX_TC)
-        weights->router_bias = put_floats(builder, layer_tensor(builder, NAME_ROUTER_BIAS, layer));
-    if (shape->shared_experts) weights->shared = put_mlp(builder, NAME_SHARED_GATE, layer);
+    weights->router = weights_build_matrix(builder, NAME_ROUTER, layer);
+    if (shape->layer_kinds[layer].hashes)
+        weights->router_hash =
+            weights_build_floats(builder, weights_build_tensor(builder, NAME_ROUTER_HASH, layer));
+    else if (shape->method == ROUTER_NOAUX_TC)
+        weights->router_bias =
+            weights_build_floats(builder, weights_build_tensor(builder, NAME_ROUTER_BIAS, layer));
+    if (shape->shared_experts)
+        weights->shared = weights_build_mlp(builder, NAME_SHARED_GATE, layer);
     weights_put_experts(builder, layer, first_slot, weights);
     return first_slot + slots_in_layer(builder);
 }
@@ -334,12 +339,12 @@ void weights_lay_out_slot(struct expert_layout *layout, bool on_device) {
         struct packed_matrix *matrix = matrices[i];
         if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
         matrix->data = (const void *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
-        weights_place_each(&offsets, weights_data_bytes(matrix), WEIGHTS_ALIGN);
+        weights_build_place(&offsets, weights_build_data_bytes(matrix), WEIGHTS_ALIGN);
         const uintptr_t scales = round_up(offsets.used, WEIGHTS_ALIGN);
         matrix->scales = (const float *)scales;
         matrix->group_scales = (const uint16_t *)scales;
-        weights_place_each(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
-                           WEIGHTS_ALIGN);
+        weights_build_place(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
+                            WEIGHTS_ALIGN);
     }
     layout->slot_bytes = round_up(offsets.used, SLOT_ALIGN);
 }
@@ -436,11 +441,16 @@ void weights_remember(struct weights *weights, const char *memory, uint32_t laye
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
     uint32_t layer = builder->shape->layers;
     weights_put_layer(builder, layer, first_slot, &mtp->block);
-    mtp->embedding_norm =
-        put_floats(builder, layer_tensor(builder, NAME_MTP_EMBEDDING_NORM, layer));
-    mtp->hidden_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HIDDEN_NORM, layer));
-    mtp->head_norm = put_floats(builder, layer_tensor(builder, NAME_MTP_HEAD_NORM, layer));
-    mtp->projection = put_matrix(builder, NAME_MTP_PROJECTION, layer);
+    mtp->embedding_norm = weights_build_floats(
+        builder, weights_build_tensor(builder, NAME_MTP_EMBEDDING_NORM, layer));
+    mtp->hidden_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_MTP_HIDDEN_NORM, layer));
+    mtp->head_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_MTP_HEAD_NORM, layer));
+    if (shape_is_compressed(builder->shape))
+        weights_compressed_put_mtp(builder, layer, mtp);
+    else
+        mtp->projection = weights_build_matrix(builder, NAME_MTP_PROJECTION, layer);
 }
 
 static void weights_walk(struct builder *builder) {
@@ -454,16 +464,19 @@ static void weights_walk(struct builder *builder) {
     size_t before = builder->used;
     if (weights->mtp) put_mtp(builder, slot, weights->mtp);
     weights->mtp_bytes = builder->used - before;
-    weights->final_norm = put_floats(builder, layer_tensor(builder, NAME_FINAL_NORM, LAYOUT_NONE));
-    weights->head = put_matrix(builder, NAME_HEAD, LAYOUT_NONE);
-    weights->embedding = layer_tensor(builder, NAME_EMBEDDING, LAYOUT_NONE);
+    weights->final_norm =
+        weights_build_floats(builder, weights_build_tensor(builder, NAME_FINAL_NORM, LAYOUT_NONE));
+    if (shape_is_compressed(shape) && !shape->streams_delayed)
+        weights->head_streams = weights_compressed_streams(builder, NAME_HEAD_FN, LAYOUT_NONE);
+    weights->head = weights_build_matrix(builder, NAME_HEAD, LAYOUT_NONE);
+    weights->embedding = weights_build_tensor(builder, NAME_EMBEDDING, LAYOUT_NONE);
     if (weights->embedding && builder->options->device)
-        weights->embedding_rows = put_matrix(builder, NAME_EMBEDDING, LAYOUT_NONE);
+        weights->embedding_rows = weights_build_matrix(builder, NAME_EMBEDDING, LAYOUT_NONE);
     else if (weights->embedding)
-        weights_add_job(builder, &(struct pack_job){.form = PACK_SCAN,
-                                                    .type = pack_type(weights->embedding),
-                                                    .tensor = weights->embedding,
-                                                    .row_count = shape->vocab});
+        weights_build_job(builder, &(struct pack_job){.form = PACK_SCAN,
+                                                      .type = pack_type(weights->embedding),
+                                                      .tensor = weights->embedding,
+                                                      .row_count = shape->vocab});
 }
 
 static uint32_t weights_count_slots(const struct builder *builder) {

@@ -34,6 +34,21 @@ struct mlp_weights {
     struct packed_matrix gate, up, down;
 };
 
+/* One of the places where the streams are read and written (compute/model/hyper_connections.h). */
+struct stream_weights {
+    struct packed_matrix fn; /* [streams * (2 + streams)][streams * hidden]; before the head
+                              * [streams][streams * hidden] */
+    float *base;             /* [fn.rows] */
+    float *scale;            /* [3], or [1] */
+};
+
+/* A compressor (compute/model/compressor.h). */
+struct pool_weights {
+    struct packed_matrix value, gate; /* [halves * width][hidden]; V4.1 at ratio 1: no gate */
+    float *positions;                 /* [ratio][halves * width]; NULL: none */
+    float *norm;                      /* [width] */
+};
+
 struct attention_weights {
     float *norm;                    /* [hidden] input_layernorm */
     struct packed_matrix q;         /* q_proj if q_rank is 0 */
@@ -52,6 +67,12 @@ struct attention_weights {
     struct packed_matrix index_k;       /* [index_dim][hidden] wk */
     float *index_k_norm, *index_k_bias; /* [index_dim] LayerNorm of the keys */
     struct packed_matrix index_weights; /* [index_heads][hidden] weights_proj */
+    /* A COMPRESSED layer: kv_a is [kv_width][hidden] wkv, o is wo_b, and also: */
+    struct stream_weights streams;
+    float *sink;                         /* [heads] */
+    struct packed_matrix *output_groups; /* [output_groups], each [output_rank][heads of the group *
+                                          * value], rows of wo_a, never FP8 */
+    struct pool_weights pool, index_pool;
 };
 
 struct layer_weights {
@@ -61,8 +82,10 @@ struct layer_weights {
     struct mlp_weights dense;
     struct packed_matrix router; /* [experts][hidden] */
     float *router_bias;          /* [experts] or NULL */
-    struct mlp_weights shared;   /* no data if there are no shared experts */
-    uint32_t first_slot;         /* index of the layer's first slot on this rank */
+    float *router_hash;          /* [vocab][experts_per_token] ids of experts, or NULL */
+    struct stream_weights mlp_streams;
+    struct mlp_weights shared; /* no data if there are no shared experts */
+    uint32_t first_slot;       /* index of the layer's first slot on this rank */
 };
 
 /* An MTP module. Its block is layer `layers` of the checkpoint. */
@@ -70,6 +93,9 @@ struct mtp_weights {
     struct layer_weights block;
     float *embedding_norm, *hidden_norm, *head_norm; /* [hidden] enorm, hnorm, shared_head.norm */
     struct packed_matrix projection;                 /* eh_proj [hidden][2 * hidden] */
+    /* V4 instead of it: e_proj, h_proj [hidden][hidden] */
+    struct packed_matrix embedding_projection, hidden_projection;
+    struct stream_weights head_streams;
 };
 
 /* The offsets of the matrices in an expert's slot. */
@@ -95,7 +121,8 @@ struct weights {
     struct layer_weights *layers; /* [shape->layers] */
     struct mtp_weights *mtp;      /* NULL without MTP */
     float *final_norm;
-    struct packed_matrix head; /* [vocab][hidden] */
+    struct stream_weights head_streams; /* V4 */
+    struct packed_matrix head;          /* [vocab][hidden] */
     const struct tensor *embedding;
     struct packed_matrix embedding_rows; /* on a device; else no data */
     struct expert_layout expert;

@@ -333,6 +333,7 @@ TEST(drafts_change_no_bit) {
     expect_exact(models[0], ACTIVATIONS_BF16, 3);
     expect_exact(models[0], ACTIVATIONS_F32, 1);
     expect_exact(models[1], ACTIVATIONS_BF16, 3);
+    expect_exact("tests/golden/v4-bf16-flash", ACTIVATIONS_BF16, 3);
 }
 
 /* The same prompt's MTP rows from a probe; the probe's own last position goes beyond. */

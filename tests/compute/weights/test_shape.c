@@ -356,7 +356,8 @@ static const struct rejection rejections[] = {
     {"architectures", "[\"LlamaForCausalLM\"]", STATUS_UNSUPPORTED,
      "dir/config.json: architectures: expected [\"DeepseekV3ForCausalLM\"] or "
      "[\"DeepseekV2ForCausalLM\"] or [\"DeepseekV32ForCausalLM\"] or "
-     "[\"GlmMoeDsaForCausalLM\"] or [\"Glm4MoeLiteForCausalLM\"], found 'LlamaForCausalLM'"},
+     "[\"GlmMoeDsaForCausalLM\"] or [\"Glm4MoeLiteForCausalLM\"] or "
+     "[\"DeepseekV4ForCausalLM\"] or [\"DeepseekV41ForCausalLM\"], found 'LlamaForCausalLM'"},
     {"architectures", NULL, STATUS_UNSUPPORTED, "architectures: expected"},
     {"architectures", "[]", STATUS_UNSUPPORTED, "found an array"},
     {"hidden_size", NULL, STATUS_INVALID,
@@ -377,7 +378,7 @@ static const struct rejection rejections[] = {
     {"attention_bias", "0", STATUS_INVALID, "attention_bias: expected true or false, found 0"},
     {"hidden_act", "\"gelu\"", STATUS_UNSUPPORTED, "hidden_act: expected silu, found 'gelu'"},
     {"scoring_func", "\"tanh\"", STATUS_UNSUPPORTED,
-     "scoring_func: expected sigmoid or softmax, found 'tanh'"},
+     "scoring_func: expected sigmoid or softmax or sqrtsoftplus, found 'tanh'"},
     {"topk_method", "\"noaux\"", STATUS_UNSUPPORTED,
      "topk_method: expected noaux_tc or group_limited_greedy or greedy or gready, found 'noaux'"},
     {"n_group", "3", STATUS_INVALID, "n_group: expected a divisor of n_routed_experts, found 3"},
@@ -386,9 +387,9 @@ static const struct rejection rejections[] = {
     {"num_experts_per_tok", "5", STATUS_INVALID, "no more experts than topk_group groups hold"},
     {"num_experts_per_tok", "9", STATUS_INVALID, "expected an integer from 1 to 8, found 9"},
     {"n_routed_experts", "2000", STATUS_INVALID, "expected an integer from 0 to 1024"},
-    {"rms_norm_eps", "\"x\"", STATUS_INVALID, "rms_norm_eps: expected a number from 1e-12 to 1"},
+    {"rms_norm_eps", "\"x\"", STATUS_INVALID, "rms_norm_eps: expected a number from 1e-30 to 1"},
     {"rms_norm_eps", "0", STATUS_INVALID,
-     "rms_norm_eps: expected a number from 1e-12 to 1, found 0"},
+     "rms_norm_eps: expected a number from 1e-30 to 1, found 0"},
     {"rms_norm_eps", "-1e-6", STATUS_INVALID, "rms_norm_eps: expected a number"},
     {"rms_norm_eps", "1.5", STATUS_INVALID, "rms_norm_eps: expected a number"},
     {"rms_norm_eps", "NaN", STATUS_INVALID, "dir/config.json"},
