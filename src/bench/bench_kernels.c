@@ -126,9 +126,10 @@ static double seconds_of(const struct kernels_bench *bench, double *times) {
 
 static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
                           uint32_t outputs, uint32_t channels, uint32_t m) {
-    static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8",     "bf16",     "f32",
-                                                              "int4-32", "int4-128", "mxfp4"};
-    const bool groups = weight_type_group(type) != 0;
+    static const char *const type_names[WEIGHT_TYPE_COUNT] = {
+        "fp8",  "bf16", "f32",  "int4-32", "int4-128", "mxfp4",
+        "q8_0", "q4_0", "q4_k", "q5_k",    "q6_k"};
+    const bool groups = weight_type_group(type) || weight_type_blocks(type);
     /* FP8's scales are few, and one copy is enough; those of groups lie behind the codes */
     const size_t data_bytes = packed_data_bytes(type, outputs, channels);
     const size_t bytes = data_bytes + (groups ? packed_scale_bytes(type, outputs, channels) : 0);
@@ -161,7 +162,7 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
         }
         times[run] = (machine_limits_now() - start) / calls;
     }
-    bool pairs = bench->kernels->gemm_bf16 && type != WEIGHT_F32;
+    bool pairs = bench->kernels->gemm_bf16 && !weight_type_is_float(type);
     struct kernels_line line = {
         .kernel = name,
         .type = type_names[type],
@@ -191,7 +192,8 @@ static void bench_products(struct kernels_bench *bench) {
         for (size_t s = 0; s < ARRAY_COUNT(shapes); s++)
             for (uint32_t i = 0; i < bench->rows.count; i++)
                 if (bench_kernels_wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2) &&
-                    (!weight_type_group(type) || strstr(shapes[s].name, "expert")))
+                    ((!weight_type_group(type) && !weight_type_blocks(type)) ||
+                     strstr(shapes[s].name, "expert")))
                     bench_product(bench, shapes[s].name, type, shapes[s].outputs,
                                   shapes[s].channels, bench->rows.values[i]);
 }

@@ -54,6 +54,33 @@ greedy = [QUESTION, "--greedy", "--activations", "f32", "--max-new", "200"]
 texts = {answer_of(*greedy, "--model", each) for each in (model, *forms)}
 assert len(texts) == 1 and "27" in texts.pop(), texts
 
+# quantized types: what their values as floats give, bit by bit; MXFP4 sums in groups of its own
+SHAPE = {"architectures": ["DeepseekV3ForCausalLM"], "vocab_size": 512, "hidden_size": 256, "num_hidden_layers": 3,
+         "first_k_dense_replace": 1, "intermediate_size": 512, "moe_intermediate_size": 256, "n_routed_experts": 8,
+         "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "q_lora_rank": 256,
+         "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
+         "num_attention_heads": 4, "max_position_embeddings": 512, "bos_token_id": 0, "eos_token_id": 1}
+with open(path_of("shape.json"), "w", encoding="utf-8") as file:
+    json.dump(SHAPE, file)
+drawn = path_of("drawn")
+run("make-checkpoint", drawn, "--shape", path_of("shape.json"), "--weights", "bf16")
+TOKENS = ["--tokens", "5,9,3,17,44,8,9,100,23"]
+for options in (["type=Q8_0"], ["type=Q4_0", "down=Q5_0"], ["type=Q4_K", "down=Q6_K"], ["type=Q5_K", "whole"],
+                ["type=Q5_1", "down=Q4_1"], ["type=MXFP4"]):
+    both = [convert("q.gguf", *options, source=drawn), convert("r.gguf", *options, "rounded", source=drawn)]
+    for mode in ("f32", "bf16"):
+        shown = [run("logits", "--model", each, *TOKENS, "--last", "9", "--top", "512", "--json", "--activations", mode)
+                 for each in both]
+        answers = [run("generate", "--model", each, *TOKENS, "--greedy", "--max-new", "40", "--ignore-eos",
+                       "--activations", mode) for each in both]
+        if "MXFP4" not in options[0]:
+            assert shown[0] == shown[1] and answers[0] == answers[1], (options, mode)
+            continue
+        tops = [{token: value for place in json.loads(each)["positions"] for token, value in place["top"]} for each in shown]
+        assert max(abs(tops[0][token] - tops[1][token]) for token in tops[0]) < (1e-3 if mode == "f32" else 0.3)
+one_rank = run("logits", "--model", both[0], *TOKENS)
+assert run("logits", "--model", both[0], *TOKENS, "--ranks", "3").startswith(one_rank)
+
 # what inspect says
 facts = json.loads(run("inspect", "model", whole, "--json"))
 expected = json.loads(run("inspect", "model", model, "--json"))

@@ -13,6 +13,7 @@
  *   lanes_load_16, ...     the same of 16 bits each, which are the bits' lower halves; the upper
  *                          ones are 0
  *   lanes_load_e4m3        the values of LANES codes times 2^-8, as half-floats of the same bits
+ *   lanes_load_f16, _i8    LANES half-floats or integers, as floats
  *   lanes_fma              a * b + c, rounded once
  *   lanes_larger           a where it is above b, else b
  *   lanes_smaller          a where it is below b, else b; of a NaN either

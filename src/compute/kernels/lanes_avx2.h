@@ -74,6 +74,15 @@ ALWAYS_INLINE void lanes_store_some_16(uint16_t *y, lanes_bits v, uint32_t count
     memcpy(y, &values, count * sizeof *y);
 }
 
+ALWAYS_INLINE lanes lanes_load_f16(const uint16_t *x) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
+}
+
+ALWAYS_INLINE lanes lanes_load_i8(const int8_t *x) {
+    __m128i values = _mm_loadl_epi64((const __m128i *)(const void *)x);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(values));
+}
+
 ALWAYS_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) {
     return _mm256_fmadd_ps(a, b, c);
 }

@@ -62,6 +62,15 @@ ALWAYS_INLINE void lanes_store_some_16(uint16_t *y, lanes_bits v, uint32_t count
     _mm256_mask_storeu_epi16(y, lanes_first(count), _mm512_cvtepi32_epi16((__m512i)v));
 }
 
+ALWAYS_INLINE lanes lanes_load_f16(const uint16_t *x) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
+}
+
+ALWAYS_INLINE lanes lanes_load_i8(const int8_t *x) {
+    __m128i values = _mm_loadu_si128((const __m128i *)(const void *)x);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(values));
+}
+
 ALWAYS_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) {
     return _mm512_fmadd_ps(a, b, c);
 }

@@ -65,6 +65,16 @@ ALWAYS_INLINE void lanes_store_some_16(uint16_t *y, lanes_bits v, uint32_t count
     memcpy(y, &values, count * sizeof *y);
 }
 
+ALWAYS_INLINE lanes lanes_load_f16(const uint16_t *x) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)));
+}
+
+ALWAYS_INLINE lanes lanes_load_i8(const int8_t *x) {
+    int8x8_t values = vdup_n_s8(0);
+    memcpy(&values, x, LANES);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(values))));
+}
+
 ALWAYS_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) {
     return vfmaq_f32(c, a, b);
 }

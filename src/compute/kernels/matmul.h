@@ -10,6 +10,9 @@
  * Then a block is a group, and w_scale[n][b] its scale. MXFP4's codes enter the chain as twice
  * their value, an integer, and s is x_scales[m][b] / 2 * w_scale[n][b].
  *
+ * Types of blocks (GGUF's) have the products of F32 weights of the same values, and a value is as
+ * weight_super.h has it.
+ *
  * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth)
  * and x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part)
  * unless |x| reaches 2^120. The NaN codes 0x7F and 0xFF would count as 480 and -480: loaders refuse
@@ -43,6 +46,7 @@
 
 #include "base/bytes.h"
 #include "base/limits.h"
+#include "compute/kernels/weight_super.h"
 
 /* INT4: a code c is worth c - 8, in groups of 32 or 128 channels. MXFP4: E2M1 codes (sign, two bits
  * of exponent, one of fraction), in groups of 32; OCP Microscaling Formats v1.0, 5.3.3. */
@@ -53,8 +57,36 @@ enum weight_type {
     WEIGHT_INT4_32,
     WEIGHT_INT4_128,
     WEIGHT_MXFP4,
+    WEIGHT_Q8_0, /* from here on: types of blocks, see weight_type_blocks; also ggml's Q5_0 */
+    WEIGHT_Q4_0,
+    WEIGHT_Q4_K,
+    WEIGHT_Q5_K,
+    WEIGHT_Q6_K,
     WEIGHT_TYPE_COUNT
 };
+
+/* The make-up of a super-block (weight_super.h) of a type of blocks. */
+struct weight_blocks {
+    uint32_t code_bits; /* 4 or 8 */
+    uint32_t channels;  /* of a super-block */
+    uint32_t group;     /* channels with the same scale */
+    bool scaled;        /* groups have scales; else d alone scales */
+    bool has_mins;
+};
+
+/* NULL for other types. */
+static inline const struct weight_blocks *weight_type_blocks(enum weight_type type) {
+    static const struct weight_blocks rows[] = {
+        {8, 32, 32, false, false}, {4, 32, 32, false, false}, {4, 256, 32, true, true},
+        {8, 256, 32, true, true},  {8, 256, 16, true, false},
+    };
+    return type >= WEIGHT_Q8_0 && type < WEIGHT_TYPE_COUNT ? &rows[type - WEIGHT_Q8_0] : NULL;
+}
+
+/* True for F32 and what has its products. */
+static inline bool weight_type_is_float(enum weight_type type) {
+    return type == WEIGHT_F32 || type >= WEIGHT_Q8_0;
+}
 
 /* Channels that share one of an output's scales; 0: a type without such groups. Types with groups
  * have codes of four bits. */
@@ -84,6 +116,7 @@ static inline bool weight_type_pairs(enum weight_type type) {
 static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
     size_t bits = type == WEIGHT_FP8 ? 8 : type == WEIGHT_BF16 ? 16 : 32;
     if (weight_type_group(type)) bits = 4;
+    if (weight_type_blocks(type)) bits = weight_type_blocks(type)->code_bits;
     return divide_up(count * bits, 8);
 }
 
@@ -94,7 +127,8 @@ static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
  * The last panel is filled up with zeros. FP8 scales are [ceil(rows / 128)][ceil(cols / 128)],
  * factors of the codes' values (the checkpoint's weight_scale_inv).
  * Of codes of four bits a panel has words of 32 bits, [cols / 8][MATMUL_PANEL]: of eight channels
- * 0, 2, 4, 6, 1, 3, 5 and 7, from the lowest bits on. cols is a multiple of the group.
+ * 0, 2, 4, 6, 1, 3, 5 and 7, from the lowest bits on. cols is a multiple of the group, or of the
+ * super-block.
  * On a device it lies as in the checkpoint instead: row by row, `pitch` bytes apart. */
 struct packed_matrix {
     enum weight_type type;
@@ -104,7 +138,8 @@ struct packed_matrix {
                           * it. Its inputs are quantized in the fp8 modes, whatever the type */
     const void *data;    /* 64-byte aligned */
     const float *scales; /* of FP8; else NULL */
-    /* of types with groups, BF16: [panels][cols / group][MATMUL_PANEL]; else NULL */
+    /* of types with groups, BF16: [panels][cols / group][MATMUL_PANEL]; of types of blocks
+     * [panels][cols / channels of a super-block][packed_super_bytes]; else NULL */
     const uint16_t *group_scales;
     size_t pitch; /* on a device; 0: panels */
 };
@@ -116,12 +151,36 @@ static inline uint32_t packed_panels(uint32_t rows) {
 static inline size_t packed_channel_bytes(enum weight_type type) {
     return weight_type_bytes(type, MATMUL_PANEL);
 }
+/* The scales of a panel's super-block, in order; absent ones are NULL. */
+struct packed_super {
+    const uint16_t *d, *d_min;   /* [MATMUL_PANEL], F16 */
+    const int8_t *scales, *mins; /* [groups][MATMUL_PANEL] */
+};
+static inline size_t packed_super_bytes(const struct weight_blocks *blocks) {
+    const size_t groups = blocks->channels / blocks->group;
+    const size_t half = sizeof(uint16_t) + (blocks->scaled ? groups : 0);
+    return half * MATMUL_PANEL * (blocks->has_mins ? 2 : 1);
+}
+static inline struct packed_super packed_super_at(const struct weight_blocks *blocks,
+                                                  const void *scales) {
+    const size_t groups = blocks->channels / blocks->group;
+    struct packed_super super = {.d = scales};
+    if (blocks->has_mins) super.d_min = super.d + MATMUL_PANEL;
+    const int8_t *bytes = (const int8_t *)(super.d + MATMUL_PANEL * (blocks->has_mins ? 2 : 1));
+    if (blocks->scaled) super.scales = bytes;
+    if (blocks->has_mins) super.mins = bytes + groups * MATMUL_PANEL;
+    return super;
+}
+
 /* Bytes of all panels, and of all scales, each rounded up to 64. */
 static inline size_t packed_data_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
     return round_up((size_t)packed_panels(rows) * cols * packed_channel_bytes(type), 64);
 }
 static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
     const uint32_t group = weight_type_group(type);
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    if (blocks)
+        return (size_t)packed_panels(rows) * (cols / blocks->channels) * packed_super_bytes(blocks);
     if (group) return packed_data_bytes(WEIGHT_BF16, rows, cols / group);
     return type == WEIGHT_FP8 ? round_up(divide_up(rows, QUANT_GROUP) *
                                              divide_up(cols, QUANT_GROUP) * sizeof(float),
@@ -145,6 +204,11 @@ static inline uint32_t packed_code_shift(uint32_t channel) {
  * eight channels in ascending order, from the lowest bits on. */
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data);
+
+/* Packs super-block `index` of a panel's rows, of a type of blocks or MXFP4 (32 channels; d is the
+ * bits of its scale as BF16). `panel` and `scales` are the panel's. */
+void matmul_pack_super(enum weight_type type, const struct weight_super supers[MATMUL_PANEL],
+                       uint32_t index, void *panel, void *scales);
 
 struct matmul {
     const struct packed_matrix *weights;

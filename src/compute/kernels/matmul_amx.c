@@ -333,7 +333,7 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
         matmul_avx512bf16_run(job, panel_first, panel_count);
         return;
     }
-    if (!representable || job->weights->type == WEIGHT_F32) {
+    if (!representable || weight_type_is_float(job->weights->type)) {
         matmul_avx512_run(job, panel_first, panel_count);
         return;
     }

@@ -202,7 +202,7 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
         .tile = run_tile,
     };
     bool representable = !job->x_int8 && (job->x_is_bf16 || job->x_scales);
-    if (representable && job->weights->type != WEIGHT_F32)
+    if (representable && !weight_type_is_float(job->weights->type))
         matmul_blocked_run(&leaf, job, panel_first, panel_count);
     else
         matmul_avx512_run(job, panel_first, panel_count);

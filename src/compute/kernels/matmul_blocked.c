@@ -169,7 +169,10 @@ static const char *weights_after(const struct blocked_run *run, const struct til
 static void run_block(struct blocked_run *run, struct tile_place *at) {
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
     uint32_t x_row = (at->block - run->strip_first) * run->rows;
-    if (at->decoded)
+    if (at->decoded && weight_type_blocks(run->job->weights->type))
+        run->leaf->decode_blocks((float *)run->w, run->job->weights, at->panel,
+                                 at->block * QUANT_GROUP, block_channels(run, at->block));
+    else if (at->decoded)
         run->leaf->decode(run->w, run->job->weights->type, block_weights(run, at->panel, at->block),
                           block_channels(run, at->block));
     for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
@@ -182,10 +185,13 @@ static void run_block(struct blocked_run *run, struct tile_place *at) {
 
 static void run_strip(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
     const struct matmul_leaf *leaf = run->leaf;
-    const uint32_t step = run->rows <= leaf->pair_rows ? 2 : 1, end = panel_first + panel_count;
+    const enum weight_type type = run->job->weights->type;
+    const bool blocks = weight_type_blocks(type) != NULL;
+    const uint32_t step = run->rows <= leaf->pair_rows && !blocks ? 2 : 1;
+    const uint32_t end = panel_first + panel_count;
     struct tile_place at = {.panel = panel_first};
-    at.decoded = run->rows > leaf->direct_rows &&
-                 (run->job->weights->type != WEIGHT_F32 || leaf->decodes_f32);
+    at.decoded =
+        blocks || (run->rows > leaf->direct_rows && (type != WEIGHT_F32 || leaf->decodes_f32));
     for (uint32_t block = run->strip_first; block < run->strip_end; block++)
         pack_rows(run, block, (block - run->strip_first) * run->rows);
     for (; at.panel < end; at.panel += at.panels) {

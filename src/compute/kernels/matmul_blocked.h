@@ -7,7 +7,7 @@
  * the groups of its block one by one.
  * Panels are read one after another, as much of each as the rows' channels that fit a cache need.
  * Few rows read the packed weights directly. More rows decode a block of a panel once into the
- * nearest cache and run all tiles over it.
+ * nearest cache and run all tiles over it; so do any rows with types of blocks.
  */
 #pragma once
 
@@ -69,6 +69,9 @@ struct matmul_leaf {
     void (*pack_int8)(void *out, const int8_t *x, const float *scales, uint32_t count,
                       enum weight_type type);
     void (*decode)(void *out, enum weight_type type, const void *w, uint32_t count);
+    /* Channels [first, first + count) of a panel of a type of blocks. NULL: not for such types. */
+    void (*decode_blocks)(float *out, const struct packed_matrix *weights, uint32_t panel,
+                          uint32_t first, uint32_t count);
     void (*tile)(const struct matmul_tile *tile);
 };
 

@@ -206,6 +206,72 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
         decode_source(TILE_BF16, out, w, count);
 }
 
+/* One group of a super-block of a type of blocks, from output `out` of the panel on: its `codes`
+ * are those of the panel's outputs. */
+ALWAYS_INLINE void decode_group(enum weight_type type, const struct weight_blocks *blocks,
+                                const struct packed_super *super, size_t group, const char *codes,
+                                size_t out, float *to) {
+    const size_t at = group * MATMUL_PANEL + out;
+    lanes scale = lanes_load_f16(super->d + out), minimum = lanes_all(0);
+    if (blocks->scaled) scale *= lanes_load_i8(super->scales + at);
+    if (blocks->has_mins)
+        minimum = lanes_load_f16(super->d_min + out) * lanes_load_i8(super->mins + at);
+    for (size_t k = 0; k < blocks->group && blocks->code_bits == 8; k++) {
+        lanes weights = scale * lanes_load_i8((const int8_t *)codes + k * MATMUL_PANEL + out);
+        if (blocks->has_mins) weights -= minimum;
+        lanes_store(to + k * MATMUL_PANEL + out, weights);
+    }
+    for (size_t k = 0; k < blocks->group && blocks->code_bits == 4; k += 8) {
+        lane_codes eight = load_codes(type, codes + k * MATMUL_PANEL / 2 + out * sizeof(uint32_t));
+#pragma GCC unroll 8
+        for (int c = 0; c < 8; c++) {
+            lanes weights = scale * next_code(&eight, c);
+            if (blocks->has_mins) weights -= minimum;
+            lanes_store(to + (k + (size_t)c) * MATMUL_PANEL + out, weights);
+        }
+    }
+}
+
+/* Inlined with a constant type, of which `blocks` are then constants, too. */
+ALWAYS_INLINE void decode_blocks_of(enum weight_type type, float *out,
+                                    const struct packed_matrix *weights, uint32_t panel,
+                                    uint32_t first, uint32_t count) {
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    const char *codes = (const char *)weights->data +
+                        ((size_t)panel * weights->cols + first) * packed_channel_bytes(type);
+    const size_t supers = weights->cols / blocks->channels;
+    for (size_t k = 0; k < count; k += blocks->group) {
+        const size_t channel = first + k;
+        const struct packed_super super = packed_super_at(
+            blocks, (const char *)weights->group_scales +
+                        (panel * supers + channel / blocks->channels) * packed_super_bytes(blocks));
+        for (size_t v = 0; v < MATMUL_PANEL; v += LANES)
+            decode_group(type, blocks, &super, channel % blocks->channels / blocks->group,
+                         codes + k * packed_channel_bytes(type), v, out + k * MATMUL_PANEL);
+    }
+}
+
+static void decode_blocks(float *out, const struct packed_matrix *weights, uint32_t panel,
+                          uint32_t first, uint32_t count) {
+    switch (weights->type) {
+    case WEIGHT_Q8_0:
+        decode_blocks_of(WEIGHT_Q8_0, out, weights, panel, first, count);
+        break;
+    case WEIGHT_Q4_0:
+        decode_blocks_of(WEIGHT_Q4_0, out, weights, panel, first, count);
+        break;
+    case WEIGHT_Q4_K:
+        decode_blocks_of(WEIGHT_Q4_K, out, weights, panel, first, count);
+        break;
+    case WEIGHT_Q5_K:
+        decode_blocks_of(WEIGHT_Q5_K, out, weights, panel, first, count);
+        break;
+    default:
+        decode_blocks_of(WEIGHT_Q6_K, out, weights, panel, first, count);
+        break;
+    }
+}
+
 static void multiply(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
@@ -215,6 +281,7 @@ static void multiply(const struct matmul *job, uint32_t panel_first, uint32_t pa
         .pack_x = pack_x,
         .pack_bf16 = pack_bf16,
         .decode = decode,
+        .decode_blocks = decode_blocks,
         .tile = run_tile,
     };
     matmul_blocked_run(&leaf, job, panel_first, panel_count);

@@ -16,7 +16,26 @@ static float code_at(const struct packed_matrix *weights, uint32_t panel, uint32
                      uint32_t out) {
     size_t word = ((size_t)panel * weights->cols + channel) / 8 * MATMUL_PANEL + out;
     uint32_t code = ((const uint32_t *)weights->data)[word] >> packed_code_shift(channel) & 15;
-    return weight_type_value(weights->type, code) / weight_type_unit(weights->type);
+    return (float)code_values_of(weights->type)[code];
+}
+
+/* A weight of a type of blocks: weight_super.h. */
+static float block_weight(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                          uint32_t out) {
+    const struct weight_blocks *blocks = weight_type_blocks(weights->type);
+    const size_t index =
+        (size_t)panel * (weights->cols / blocks->channels) + channel / blocks->channels;
+    const struct packed_super super = packed_super_at(
+        blocks, (const char *)weights->group_scales + index * packed_super_bytes(blocks));
+    const size_t at = (size_t)(channel % blocks->channels / blocks->group) * MATMUL_PANEL + out;
+    const size_t place = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
+    float code = blocks->code_bits == 8 ? (float)((const int8_t *)weights->data)[place]
+                                        : code_at(weights, panel, channel, out);
+    float scale = float_from_f16(super.d[out]);
+    if (blocks->scaled) scale *= (float)super.scales[at];
+    float value = scale * code;
+    if (blocks->has_mins) value -= float_from_f16(super.d_min[out]) * (float)super.mins[at];
+    return value;
 }
 
 /* w[0..MATMUL_PANEL) of one input channel of a panel, as the chain takes it. */
@@ -35,6 +54,13 @@ static void load_weights(const struct packed_matrix *weights, uint32_t panel, ui
         case WEIGHT_INT4_128:
         case WEIGHT_MXFP4:
             w[i] = code_at(weights, panel, channel, i);
+            break;
+        case WEIGHT_Q8_0:
+        case WEIGHT_Q4_0:
+        case WEIGHT_Q4_K:
+        case WEIGHT_Q5_K:
+        case WEIGHT_Q6_K:
+            w[i] = block_weight(weights, panel, channel, i);
             break;
         default:
             w[i] = ((const float *)weights->data)[at + i];

@@ -62,10 +62,57 @@ void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint3
             pack_panel_4(type, (const uint32_t *)(const void *)from, cols, in_panel,
                          (uint32_t *)(void *)panel);
             break;
+        case WEIGHT_Q8_0:
+        case WEIGHT_Q4_0:
+        case WEIGHT_Q4_K:
+        case WEIGHT_Q5_K:
+        case WEIGHT_Q6_K:
+            check(!"matmul_pack_super packs types of blocks");
+            break;
         default:
             pack_panel_32((const uint32_t *)(const void *)from, cols, in_panel,
                           (uint32_t *)(void *)panel);
             break;
+        }
+    }
+}
+
+/* Codes of four bits as a panel has them: words of eight channels. */
+static void pack_super_codes(const struct weight_super *supers, uint32_t channels, int32_t offset,
+                             uint32_t *words) {
+    for (uint32_t c = 0; c < channels; c += 8)
+        for (uint32_t r = 0; r < MATMUL_PANEL; r++) {
+            uint32_t word = 0;
+            for (uint32_t i = 0; i < 8; i++)
+                word |= (uint32_t)((supers[r].codes[c + i] + offset) & 15) << packed_code_shift(i);
+            words[c / 8 * MATMUL_PANEL + r] = word;
+        }
+}
+
+void matmul_pack_super(enum weight_type type, const struct weight_super supers[MATMUL_PANEL],
+                       uint32_t index, void *panel, void *scales) {
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    const uint32_t channels = blocks ? blocks->channels : 32;
+    char *codes = (char *)panel + (size_t)index * channels * packed_channel_bytes(type);
+    if (weight_type_bytes(type, 2) == 1)
+        pack_super_codes(supers, channels, type == WEIGHT_Q4_0 ? 8 : 0, (uint32_t *)(void *)codes);
+    else
+        for (uint32_t c = 0; c < channels; c++)
+            for (uint32_t r = 0; r < MATMUL_PANEL; r++)
+                codes[(size_t)c * MATMUL_PANEL + r] = supers[r].codes[c];
+    char *area = (char *)scales +
+                 index * (blocks ? packed_super_bytes(blocks) : MATMUL_PANEL * sizeof(uint16_t));
+    uint16_t *halves = (uint16_t *)(void *)area;
+    for (uint32_t r = 0; r < MATMUL_PANEL; r++)
+        halves[r] = supers[r].d;
+    if (!blocks) return;
+    const struct packed_super at = packed_super_at(blocks, area);
+    for (uint32_t r = 0; r < MATMUL_PANEL; r++) {
+        if (at.d_min) halves[MATMUL_PANEL + r] = supers[r].d_min;
+        for (uint32_t g = 0; g < channels / blocks->group; g++) {
+            const size_t place = (size_t)g * MATMUL_PANEL + r;
+            if (at.scales) ((int8_t *)(uintptr_t)at.scales)[place] = supers[r].scales[g];
+            if (at.mins) ((int8_t *)(uintptr_t)at.mins)[place] = supers[r].mins[g];
         }
     }
 }

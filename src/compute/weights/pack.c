@@ -7,7 +7,9 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "compute/weights/ggml_block.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +19,14 @@
 #define PACK_ROUND_JOBS 64 /* between two progress reports */
 
 enum weight_type pack_type(const struct tensor *tensor) {
+    static const enum weight_type of_blocks[] = {
+        WEIGHT_Q4_0, /* Q4_0 */
+        WEIGHT_F32,  /* Q4_1 */
+        WEIGHT_Q8_0, /* Q5_0: its codes have eight bits in memory */
+        WEIGHT_F32,  /* Q5_1 */
+        WEIGHT_Q8_0, WEIGHT_Q4_K, WEIGHT_Q5_K, WEIGHT_Q6_K, WEIGHT_MXFP4,
+    };
+    if (ggml_block_is(tensor->type)) return of_blocks[tensor->type - TENSOR_Q4_0];
     if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
     if (tensor->type >= TENSOR_INT4_32 && tensor->type <= TENSOR_MXFP4)
         return (enum weight_type)(WEIGHT_INT4_32 + (tensor->type - TENSOR_INT4_32));
@@ -65,6 +75,9 @@ enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
         job->source_row += row;
         job->row_count = row + piece_rows < whole->row_count ? piece_rows : whole->row_count - row;
         if (whole->data) job->data = (char *)whole->data + row * kept_bytes;
+        if (whole->scales)
+            job->scales = (char *)whole->scales +
+                          packed_scale_bytes(job->type, row, (uint32_t)pack_columns(job->tensor));
     }
     return STATUS_OK;
 }
@@ -156,6 +169,40 @@ static void transpose_elements(size_t element_bytes, const char *from, char *to,
                    from + ((size_t)r * cols + c) * element_bytes, element_bytes);
 }
 
+/* True unless the block's scales are infinite or NaN. MXFP4's scale becomes BF16. */
+static bool pack_take_block(const struct pack_job *job, const char *block, struct weight_super *super) {
+    ggml_block_split(job->tensor->type, block, super);
+    if (job->type != WEIGHT_MXFP4)
+        return (super->d & 0x7C00) != 0x7C00 && (super->d_min & 0x7C00) != 0x7C00;
+    const bool finite = super->d != 0xFF;
+    super->d = bf16_from_float(ldexpf(1, super->d - 127));
+    return finite;
+}
+
+/* Packs blocks as codes and scales, from the file. */
+static bool pack_blocks(const struct pack_job *job) {
+    struct weight_super supers[MATMUL_PANEL];
+    const enum tensor_type type = job->tensor->type;
+    const uint32_t cols = (uint32_t)pack_columns(job->tensor), values = ggml_block_values(type);
+    const size_t row_bytes = source_row_bytes(job), block_bytes = ggml_block_bytes(type);
+    const char *from = (const char *)job->tensor->data + job->source_row * row_bytes;
+    bool finite = true;
+    for (uint32_t row = 0; row < job->row_count; row += MATMUL_PANEL) {
+        char *panel = (char *)job->data + weight_type_bytes(job->type, (size_t)row * cols);
+        char *scales = (char *)job->scales + packed_scale_bytes(job->type, row, cols);
+        const uint32_t rows =
+            job->row_count - row < MATMUL_PANEL ? job->row_count - row : MATMUL_PANEL;
+        memset(supers, 0, sizeof supers); /* rows that fill up the last panel */
+        for (uint32_t s = 0; s < cols / values; s++) {
+            for (uint32_t r = 0; r < rows; r++)
+                finite &=
+                    pack_take_block(job, from + (row + r) * row_bytes + s * block_bytes, &supers[r]);
+            matmul_pack_super(job->type, supers, s, panel, scales);
+        }
+    }
+    return finite;
+}
+
 static void drop_mapped(const struct pack_job *job) {
     if (!job->tensor->data) return; /* halves: their pages stay until memory is short */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), row_bytes = source_row_bytes(job);
@@ -182,6 +229,11 @@ static bool send_job(const struct pack_job *job, struct upload *upload, uint32_t
 static bool pack_run_job(const struct pack_job *job, char *buffer) {
     uint32_t cols = (uint32_t)pack_columns(job->tensor);
     size_t bytes = job->row_count * fetched_row_bytes(job);
+    if (job->scales) {
+        bool good = pack_blocks(job);
+        drop_mapped(job);
+        return good;
+    }
     bool finite = pack_fetch(job, buffer);
     switch (job->form) {
     case PACK_PANELS:

@@ -13,7 +13,7 @@
 
 /* Increase it whenever the packed layout of the same tensors changes. It is part of the key of
  * files that outlive this program (compute/weights/weights_file.h). */
-#define PACK_VERSION 1
+#define PACK_VERSION 2
 
 enum pack_form {
     PACK_PANELS,            /* rows of W, as panels (compute/kernels/matmul.h) */
@@ -32,6 +32,7 @@ struct pack_job {
     uint64_t source_row;
     uint32_t row_count;
     void *data;   /* destination of the first panel or value; PACK_SCAN: NULL */
+    void *scales; /* blocks that stay codes: destination of their scales; else NULL */
     size_t pitch; /* PACK_ROWS: bytes from row to row at the destination */
 };
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "compute/weights/fill.h"
+#include "compute/weights/ggml_block.h"
 #include "compute/weights/weights_build.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 
 #define SLOT_ALIGN 4096
+#define EXPERT_PARTS 3 /* gate, up, down */
 /* A part of the common file has 1 / PART_SHARE of the bytes read to pack it, within limits. */
 #define PART_SHARE 64
 #define PART_BYTES_MIN ((uint64_t)64 << 10)
@@ -61,18 +63,32 @@ float *weights_build_floats(struct builder *builder, const struct tensor *tensor
     return data;
 }
 
+/* The type in memory: a device has no kernels for types of blocks. */
+static enum weight_type memory_type(const struct builder *builder, const struct tensor *tensor) {
+    const bool device = builder->options && builder->options->device;
+    return device && ggml_block_is(tensor->type) ? WEIGHT_F32 : pack_type(tensor);
+}
+
+/* Where the scales of codes go that have them in their blocks; NULL: they are no such codes. */
+static void *block_scales(const struct packed_matrix *matrix, const struct tensor *tensor) {
+    const bool codes = ggml_block_is(tensor->type) && matrix->type != WEIGHT_F32;
+    return codes ? (void *)(uintptr_t)matrix->group_scales : NULL;
+}
+
 /* Adds the packing job of a matrix that has its descriptor and memory. */
 void weights_build_fill(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
     bool dequantize =
         scale && (matrix->type != pack_type(tensor) || tensor->type == TENSOR_E4M3_32);
+    void *in_blocks = block_scales(matrix, tensor);
     weights_build_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
                                                   .type = matrix->type,
                                                   .tensor = tensor,
                                                   .scale = dequantize ? scale : NULL,
                                                   .row_count = matrix->rows,
                                                   .pitch = matrix->pitch,
+                                                  .scales = in_blocks,
                                                   .data = (void *)(uintptr_t)matrix->data});
     if (matrix->type == WEIGHT_FP8)
         weights_build_job(builder, &(struct pack_job){.form = PACK_FLOATS,
@@ -80,7 +96,8 @@ void weights_build_fill(struct builder *builder, const struct packed_matrix *mat
                                                       .tensor = scale,
                                                       .row_count = (uint32_t)scale->shape[0],
                                                       .data = (void *)(uintptr_t)matrix->scales});
-    if (weight_type_group(matrix->type)) /* scales lie as a matrix of their own would */
+    if (weight_type_group(matrix->type) &&
+        !in_blocks) /* scales lie as a matrix of their own would */
         weights_build_job(builder,
                           &(struct pack_job){.form = PACK_PANELS,
                                              .type = WEIGHT_BF16,
@@ -101,7 +118,11 @@ struct packed_matrix weights_build_at(struct builder *builder, enum weight_type 
     if (builder->options->device) matrix.pitch = packed_pitch(type, cols);
     matrix.data = weights_build_place(builder, weights_build_data_bytes(&matrix), WEIGHTS_ALIGN);
     size_t scale_bytes = packed_scale_bytes(type, rows, cols);
-    if (scale_bytes) matrix.scales = weights_build_place(builder, scale_bytes, WEIGHTS_ALIGN);
+    void *scales = scale_bytes ? weights_build_place(builder, scale_bytes, WEIGHTS_ALIGN) : NULL;
+    if (type == WEIGHT_FP8)
+        matrix.scales = scales;
+    else
+        matrix.group_scales = scales;
     return matrix;
 }
 
@@ -109,8 +130,9 @@ struct packed_matrix weights_build_matrix(struct builder *builder, enum tensor_n
                                           uint32_t layer) {
     const struct tensor *tensor = weights_build_tensor(builder, name, layer);
     if (!tensor) return (struct packed_matrix){0};
-    struct packed_matrix matrix = weights_build_at(
-        builder, pack_type(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+    struct packed_matrix matrix =
+        weights_build_at(builder, memory_type(builder, tensor), (uint32_t)tensor->shape[0],
+                         (uint32_t)tensor->shape[1]);
     matrix.ue8m0 = layout_is_ue8m0(builder->shape, name);
     matrix.input_group = (uint8_t)layout_input_group(builder->shape, name);
     weights_build_fill(builder, &matrix, tensor);
@@ -129,7 +151,8 @@ struct packed_matrix weights_build_bf16(struct builder *builder, const struct te
 struct packed_matrix weights_build_rows(struct builder *builder, const struct tensor *tensor,
                                         uint32_t first, uint32_t count, bool transposed) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    enum weight_type type = weights_rows_type(pack_type(tensor), first, count);
+    enum weight_type type =
+        weights_rows_type(memory_type(builder, tensor), first, count, transposed);
     uint32_t cols = (uint32_t)tensor->shape[1];
     struct packed_matrix matrix = transposed ? weights_build_at(builder, type, cols, count)
                                              : weights_build_at(builder, type, count, cols);
@@ -141,6 +164,7 @@ struct packed_matrix weights_build_rows(struct builder *builder, const struct te
                           .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
                           .source_row = first,
                           .row_count = count,
+                          .scales = transposed ? NULL : block_scales(&matrix, tensor),
                           .data = (void *)(uintptr_t)matrix.data});
     if (type == WEIGHT_FP8) /* one row of scales either way: [1][blocks] or [blocks][1] */
         weights_build_job(builder, &(struct pack_job){.form = PACK_FLOATS,
@@ -162,8 +186,10 @@ struct mlp_weights weights_build_mlp(struct builder *builder, enum tensor_name g
     };
 }
 
-enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count) {
+enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count,
+                                   bool transposed) {
     bool one_block = first / QUANT_GROUP == (first + count - 1) / QUANT_GROUP;
+    if (transposed && (weight_type_blocks(type) || weight_type_group(type))) return WEIGHT_F32;
     return type == WEIGHT_FP8 && !one_block ? WEIGHT_F32 : type;
 }
 
@@ -174,6 +200,10 @@ struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_
     view.rows = count;
     view.data =
         (const char *)whole->data + weight_type_bytes(whole->type, (size_t)first * whole->cols);
+    if (whole->group_scales)
+        view.group_scales =
+            (const uint16_t *)(const void *)((const char *)whole->group_scales +
+                                             packed_scale_bytes(whole->type, first, whole->cols));
     if (whole->scales)
         view.scales = whole->scales + first / QUANT_GROUP * divide_up(whole->cols, QUANT_GROUP);
     return view;
@@ -184,11 +214,18 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
     const struct shape *shape = builder->shape;
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     if (!kv_b || builder->options->device) return; /* a device's kernels read kv_b itself */
+    const struct tensor_halves *halves = kv_b->halves;
     for (uint32_t head = 0; head < shape->heads; head++) {
         uint32_t first = head * head_rows, value_first = first + shape->nope_dim;
-        struct packed_matrix k = weights_build_rows(builder, kv_b, first, shape->nope_dim, true);
+        struct packed_matrix k =
+            halves ? weights_build_rows(builder, &halves->keys, head * shape->kv_rank,
+                                        shape->kv_rank, false)
+                   : weights_build_rows(builder, kv_b, first, shape->nope_dim, true);
         struct packed_matrix v = {0};
-        if (value_first % QUANT_GROUP != 0)
+        if (halves)
+            v = weights_build_rows(builder, &halves->values, head * shape->value_dim,
+                                   shape->value_dim, false);
+        else if (value_first % QUANT_GROUP != 0)
             v = weights_build_rows(builder, kv_b, value_first, shape->value_dim, false);
         else if (builder->base)
             v = weights_row_view(&attention->kv_b, value_first, shape->value_dim);
@@ -237,30 +274,37 @@ static void weights_put_attention(struct builder *builder, uint32_t layer,
     put_absorbed(builder, attention, kv_b);
 }
 
+static struct packed_matrix *expert_part(struct expert_layout *layout, uint32_t part) {
+    struct mlp_weights *matrices = &layout->matrices;
+    return part == 0 ? &matrices->gate : part == 1 ? &matrices->up : &matrices->down;
+}
+
+void weights_add_expert(struct expert_layout *layout, uint32_t part,
+                        const struct packed_matrix *matrix) {
+    struct packed_matrix *known = expert_part(layout, part);
+    if (!known->rows)
+        *known = *matrix;
+    else if (known->type != matrix->type)
+        known->type = WEIGHT_F32;
+    layout->filled = true;
+}
+
 /* Determines types in which all experts of a layer can be stored. */
 static void learn_types(struct builder *builder, uint32_t layer) {
-    struct expert_layout *layout = &builder->weights->expert;
-    struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
-                                        &layout->matrices.down};
-    for (uint32_t expert = 0; expert < builder->shape->experts; expert++) {
-        for (uint32_t part = 0; part < ARRAY_COUNT(matrices); part++) {
+    for (uint32_t expert = 0; expert < builder->shape->experts; expert++)
+        for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
             const struct tensor *tensor =
                 weights_build_expert_tensor(builder, NAME_EXPERT_GATE + part, layer, expert);
             if (!tensor) return;
-            struct packed_matrix *matrix = matrices[part];
-            if (!layout->filled)
-                *matrix = (struct packed_matrix){
-                    .type = pack_type(tensor),
-                    .rows = (uint32_t)tensor->shape[0],
-                    .cols = (uint32_t)tensor->shape[1],
-                    .ue8m0 = layout_is_ue8m0(builder->shape, NAME_EXPERT_GATE + part),
-                    .input_group =
-                        (uint8_t)layout_input_group(builder->shape, NAME_EXPERT_GATE + part)};
-            else if (matrix->type != pack_type(tensor))
-                matrix->type = WEIGHT_F32;
+            struct packed_matrix matrix = {
+                .type = memory_type(builder, tensor),
+                .rows = (uint32_t)tensor->shape[0],
+                .cols = (uint32_t)tensor->shape[1],
+                .ue8m0 = layout_is_ue8m0(builder->shape, NAME_EXPERT_GATE + part),
+                .input_group =
+                    (uint8_t)layout_input_group(builder->shape, NAME_EXPERT_GATE + part)};
+            weights_add_expert(&builder->weights->expert_layers[layer], part, &matrix);
         }
-        layout->filled = true;
-    }
 }
 
 /* The name that a slot's part of a file stores for an expert. */
@@ -300,8 +344,10 @@ static void weights_put_experts(struct builder *builder, uint32_t layer, uint32_
         learn_types(builder, layer);
         return;
     }
-    for (uint32_t i = 0; i < slots_in_layer(builder); i++)
+    for (uint32_t i = 0; i < slots_in_layer(builder); i++) {
         builder->wanted[first_slot + i] = name_expert(layer, experts ? experts[i] : i);
+        builder->weights->slot_layers[first_slot + i] = layer;
+    }
 }
 
 static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
@@ -331,12 +377,10 @@ static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint3
     return first_slot + slots_in_layer(builder);
 }
 
-void weights_lay_out_slot(struct expert_layout *layout, bool on_device) {
+static size_t lay_out_slot(struct expert_layout *layout, bool on_device) {
     struct builder offsets = {.base = (char *)0};
-    struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
-                                        &layout->matrices.down};
-    for (uint32_t i = 0; i < ARRAY_COUNT(matrices); i++) {
-        struct packed_matrix *matrix = matrices[i];
+    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+        struct packed_matrix *matrix = expert_part(layout, part);
         if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
         matrix->data = (const void *)(uintptr_t)round_up(offsets.used, WEIGHTS_ALIGN);
         weights_build_place(&offsets, weights_build_data_bytes(matrix), WEIGHTS_ALIGN);
@@ -346,7 +390,42 @@ void weights_lay_out_slot(struct expert_layout *layout, bool on_device) {
         weights_build_place(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
                             WEIGHTS_ALIGN);
     }
-    layout->slot_bytes = round_up(offsets.used, SLOT_ALIGN);
+    return round_up(offsets.used, SLOT_ALIGN);
+}
+
+/* Makes a part of all layers F32 if its types differ and one of them may take inputs of a form of
+ * its own (linear_input_kind of compute/model/linear.h), or they are for a device, which has one
+ * type for all. */
+static void unify_types(struct expert_layout *layers, uint32_t count, uint32_t part,
+                        bool on_device) {
+    const struct packed_matrix *first = NULL;
+    bool differ = false, particular = false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct packed_matrix *matrix = expert_part(&layers[i], part);
+        if (!layers[i].filled) continue;
+        if (!first) first = matrix;
+        differ |= matrix->type != first->type;
+        particular |= matrix->type == WEIGHT_FP8 || weight_type_group(matrix->type);
+    }
+    for (uint32_t i = 0; i < count && differ && (particular || on_device); i++)
+        expert_part(&layers[i], part)->type = WEIGHT_F32;
+}
+
+struct expert_layout weights_lay_out_slots(struct expert_layout *layers, uint32_t count,
+                                           bool on_device) {
+    const struct expert_layout *first = NULL;
+    size_t most = 0;
+    for (uint32_t part = 0; part < EXPERT_PARTS; part++)
+        unify_types(layers, count, part, on_device);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!layers[i].filled) continue;
+        const size_t bytes = lay_out_slot(&layers[i], on_device);
+        if (bytes > most) most = bytes;
+        if (!first) first = &layers[i];
+    }
+    for (uint32_t i = 0; i < count; i++)
+        layers[i].slot_bytes = most;
+    return first ? *first : (struct expert_layout){.slot_bytes = 0};
 }
 
 static struct packed_matrix in_slot(const struct packed_matrix *offsets, const char *slot) {
@@ -356,14 +435,15 @@ static struct packed_matrix in_slot(const struct packed_matrix *offsets, const c
                         ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
                         : NULL;
     matrix.group_scales =
-        weight_type_group(offsets->type)
+        weight_type_group(offsets->type) || weight_type_blocks(offsets->type)
             ? (const uint16_t *)(const void *)(slot + (uintptr_t)offsets->group_scales)
             : NULL;
     return matrix;
 }
 
-static struct mlp_weights expert_in(const struct weights *weights, const char *memory) {
-    const struct mlp_weights *offsets = &weights->expert.matrices;
+static struct mlp_weights expert_in(const struct weights *weights, uint32_t layer,
+                                    const char *memory) {
+    const struct mlp_weights *offsets = &weights->expert_layers[layer].matrices;
     return (struct mlp_weights){
         .gate = in_slot(&offsets->gate, memory),
         .up = in_slot(&offsets->up, memory),
@@ -373,7 +453,7 @@ static struct mlp_weights expert_in(const struct weights *weights, const char *m
 
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot) {
     check(slot < weights->slot_count);
-    return expert_in(weights, weights->slots[slot]);
+    return expert_in(weights, weights->slot_layers[slot], weights->slots[slot]);
 }
 
 enum status weights_list_expert(const struct weights *weights, const struct checkpoint *checkpoint,
@@ -384,7 +464,7 @@ enum status weights_list_expert(const struct weights *weights, const struct chec
                               .base = place.memory,
                               .list = *list,
                               .error = error};
-    struct mlp_weights matrices = expert_in(weights, place.memory);
+    struct mlp_weights matrices = expert_in(weights, place.layer, place.memory);
     fill_expert(&builder, place.layer, place.expert, &matrices);
     *list = builder.list;
     return builder.status;
@@ -453,6 +533,11 @@ static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_wei
         mtp->projection = weights_build_matrix(builder, NAME_MTP_PROJECTION, layer);
 }
 
+/* The type as which the embedding is scanned for values that are not finite. */
+static enum weight_type scan_type(const struct tensor *embedding) {
+    return ggml_block_is(embedding->type) ? WEIGHT_F32 : pack_type(embedding);
+}
+
 static void weights_walk(struct builder *builder) {
     struct weights *weights = builder->weights;
     const struct shape *shape = builder->shape;
@@ -474,7 +559,7 @@ static void weights_walk(struct builder *builder) {
         weights->embedding_rows = weights_build_matrix(builder, NAME_EMBEDDING, LAYOUT_NONE);
     else if (weights->embedding)
         weights_build_job(builder, &(struct pack_job){.form = PACK_SCAN,
-                                                      .type = pack_type(weights->embedding),
+                                                      .type = scan_type(weights->embedding),
                                                       .tensor = weights->embedding,
                                                       .row_count = shape->vocab});
 }
@@ -699,10 +784,12 @@ static enum status weights_take_tables(struct builder *builder) {
     weights->layers = calloc(shape->layers, sizeof *weights->layers);
     weights->absorbed = calloc(layers * 2 * shape->heads, sizeof *weights->absorbed);
     weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
+    weights->slot_layers = calloc(weights->slot_count + 1, sizeof *weights->slot_layers);
+    weights->expert_layers = calloc(shape->layers + 1, sizeof *weights->expert_layers);
     builder->wanted = calloc(weights->slot_count + 1, sizeof *builder->wanted);
     if (builder->options->mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
     if (weights->layers && weights->absorbed && weights->slots && builder->wanted &&
-        (weights->mtp || !builder->options->mtp))
+        weights->slot_layers && weights->expert_layers && (weights->mtp || !builder->options->mtp))
         return STATUS_OK;
     return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
 }
@@ -733,7 +820,8 @@ static enum status weights_load_each(struct builder *builder, struct team *team,
     if (status != STATUS_OK) return status;
     weights_walk(builder);
     if (builder->status != STATUS_OK) return builder->status;
-    if (weights->slot_count) weights_lay_out_slot(&weights->expert, builder->options->device);
+    weights->expert = weights_lay_out_slots(weights->expert_layers, builder->shape->layers + 1,
+                                            builder->options->device);
     weights->spare_count = count_spares(builder);
     uint32_t places = weights->slot_count + weights->spare_count;
     weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
@@ -788,6 +876,8 @@ void weights_close(struct weights *weights) {
     close_region(&weights->common);
     close_region(&weights->own);
     free(weights->slots);
+    free(weights->slot_layers);
+    free(weights->expert_layers);
     free(weights->spares);
     free(weights->places);
     free(weights->absorbed);

@@ -3,10 +3,11 @@
  * become F32. Only the embedding stays in the checkpoint's mapped file, as a step reads only its
  * tokens' rows.
  *
- * Routed experts are in slots of one fixed size, with gate, up, down and their scales at fixed
- * offsets. Copying a slot thus moves an expert. The placement assigns experts to a rank's slots
- * (compute/exchange/placement.h), and only those are read. If not all experts of the model have the
- * same type, all are stored as F32, so that all ranks agree.
+ * Routed experts are in slots of one fixed size, with gate, up, down and their scales at offsets
+ * that are the same for all experts of a layer. Copying a slot thus moves an expert. The placement
+ * assigns experts to a rank's slots (compute/exchange/placement.h), and only those are read. If not
+ * all experts of a layer have the same type, they are stored as F32, so that all ranks agree; so
+ * are those of all layers if FP8, INT4 or MXFP4 is one of several types, as inputs have one form.
  *
  * Other weights are the same on every rank. With a directory they are in one file, which all ranks
  * of the machine map and pack together. A rank's slots are in a separate file, which names the
@@ -20,7 +21,8 @@
  * head's transposed key half, q' = W_k^T q, and by its value half, o = W_v u. The key halves have a
  * second, transposed copy. The value halves are views into kv_b's panels if a head's rows start on
  * an FP8 scale block (V3: always), else copies. A half with rows that straddle scale blocks is
- * stored dequantized as F32, because its scales cannot be separated.
+ * stored dequantized as F32, because its scales cannot be separated. A kv_b in two parts (GGUF) has
+ * both halves as they are needed here; kv_b itself becomes floats.
  */
 #pragma once
 
@@ -101,8 +103,8 @@ struct mtp_weights {
 /* The offsets of the matrices in an expert's slot. */
 struct expert_layout {
     struct mlp_weights matrices; /* data and scales are offsets from the slot's start */
-    size_t slot_bytes;
-    bool filled; /* types are known */
+    size_t slot_bytes;           /* the same for all layers */
+    bool filled;                 /* types are known; false for layers without experts */
 };
 
 /* The memory of a slot or spare. Spares in a file are allocated when they are first needed. */
@@ -125,20 +127,22 @@ struct weights {
     struct packed_matrix head;          /* [vocab][hidden] */
     const struct tensor *embedding;
     struct packed_matrix embedding_rows; /* on a device; else no data */
-    struct expert_layout expert;
-    char **slots;                   /* [slot_count] each slot's memory, slot_bytes */
-    char **spares;                  /* [spare_count] as of loading */
-    uint32_t slot_count;            /* MoE layers * slots of this rank in each */
-    struct packed_matrix *absorbed; /* [layers][2][heads] */
-    struct weights_region common;   /* all but the routed experts: the same on all ranks */
-    struct weights_region own;      /* [slot_count + spare_count][slot_bytes], in no order */
-    uint8_t *places;                /* [slot_count + spare_count] enum place_kind */
-    uint32_t spare_count;           /* spare slots for experts that move here */
-    size_t bytes;                   /* of common and own, without spares */
-    uint64_t read_bytes;            /* read from the checkpoint by this process */
-    uint32_t damaged_parts;         /* parts that failed `verify` and were packed again */
-    struct error notice;            /* not empty: why there is no file despite `directory` */
-    size_t mtp_bytes;               /* of the MTP layer without its experts */
+    struct expert_layout expert;         /* of the first layer with experts */
+    struct expert_layout *expert_layers; /* [shape->layers + 1] of each layer */
+    uint32_t *slot_layers;               /* [slot_count] */
+    char **slots;                        /* [slot_count] each slot's memory, slot_bytes */
+    char **spares;                       /* [spare_count] as of loading */
+    uint32_t slot_count;                 /* MoE layers * slots of this rank in each */
+    struct packed_matrix *absorbed;      /* [layers][2][heads] */
+    struct weights_region common;        /* all but the routed experts: the same on all ranks */
+    struct weights_region own;           /* [slot_count + spare_count][slot_bytes], in no order */
+    uint8_t *places;                     /* [slot_count + spare_count] enum place_kind */
+    uint32_t spare_count;                /* spare slots for experts that move here */
+    size_t bytes;                        /* of common and own, without spares */
+    uint64_t read_bytes;                 /* read from the checkpoint by this process */
+    uint32_t damaged_parts;              /* parts that failed `verify` and were packed again */
+    struct error notice;                 /* not empty: why there is no file despite `directory` */
+    size_t mtp_bytes;                    /* of the MTP layer without its experts */
 };
 
 struct weights_options {
@@ -164,12 +168,18 @@ void weights_close(struct weights *weights);
 /* Bytes of weights in files. */
 uint64_t weights_mapped(const struct weights *weights);
 
-/* Computes the offsets in a slot from the matrices' types and sizes. */
-void weights_lay_out_slot(struct expert_layout *layout, bool on_device);
+/* Computes the offsets in slots from the matrices' types and sizes, given those of each layer's
+ * experts. Returns the layout of the first layer with experts. */
+struct expert_layout weights_lay_out_slots(struct expert_layout *layers, uint32_t count,
+                                           bool on_device);
+/* Adds an expert's matrix to what is known of its layer: part 0 is gate, 1 up, 2 down. */
+void weights_add_expert(struct expert_layout *layout, uint32_t part,
+                        const struct packed_matrix *matrix);
 
 /* The type in memory of rows [first, first + count) of a matrix that are stored apart. They stay
- * FP8 if they share a scale block. */
-enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count);
+ * FP8 if they share a scale block, and types of blocks unless they are transposed. */
+enum weight_type weights_rows_type(enum weight_type type, uint32_t first, uint32_t count,
+                                   bool transposed);
 
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);

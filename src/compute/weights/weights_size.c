@@ -8,7 +8,7 @@ struct size_walk {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
     bool mtp;
-    struct expert_layout expert;
+    struct expert_layout experts[LIMIT_LAYERS]; /* of each layer */
     size_t common;
 };
 
@@ -28,29 +28,33 @@ static void add_matrix(struct size_walk *sizing, enum weight_type type, uint64_t
 }
 
 /* The copies of kv_b's halves of each head; see weights.h. */
-static void add_absorbed(struct size_walk *sizing, enum weight_type type, uint64_t kv_rank) {
+static void add_absorbed(struct size_walk *sizing, const struct layout_tensor *wanted,
+                         enum weight_type type) {
     const struct shape *shape = sizing->shape;
+    const struct tensor *tensor = checkpoint_tensor(sizing->checkpoint, wanted->name);
+    const struct tensor_halves *halves = tensor ? tensor->halves : NULL;
+    const uint64_t kv_rank = wanted->columns;
     for (uint32_t head = 0; head < shape->heads; head++) {
         uint32_t first = head * (shape->nope_dim + shape->value_dim);
         uint32_t value_first = first + shape->nope_dim;
-        add_matrix(sizing, weights_rows_type(type, first, shape->nope_dim), kv_rank,
+        if (halves) {
+            add_matrix(sizing, pack_type(&halves->keys), kv_rank, shape->nope_dim);
+            add_matrix(sizing, pack_type(&halves->values), shape->value_dim, kv_rank);
+            continue;
+        }
+        add_matrix(sizing, weights_rows_type(type, first, shape->nope_dim, true), kv_rank,
                    shape->nope_dim);
         if (value_first % QUANT_GROUP != 0)
-            add_matrix(sizing, weights_rows_type(type, value_first, shape->value_dim),
+            add_matrix(sizing, weights_rows_type(type, value_first, shape->value_dim, false),
                        shape->value_dim, kv_rank);
     }
 }
 
-/* All experts have the same types: F32 where they differ in the checkpoint. */
 static void add_expert(struct size_walk *sizing, const struct layout_tensor *wanted,
                        enum weight_type type) {
-    struct mlp_weights *mlp = &sizing->expert.matrices;
-    struct packed_matrix *matrix = wanted->id == NAME_EXPERT_GATE ? &mlp->gate
-                                   : wanted->id == NAME_EXPERT_UP ? &mlp->up
-                                                                  : &mlp->down;
-    if (matrix->rows && matrix->type != type) type = WEIGHT_F32;
-    *matrix = (struct packed_matrix){
+    const struct packed_matrix matrix = {
         .type = type, .rows = (uint32_t)wanted->rows, .cols = (uint32_t)wanted->columns};
+    weights_add_expert(&sizing->experts[wanted->layer], wanted->id - NAME_EXPERT_GATE, &matrix);
 }
 
 static enum status size_tensor(void *context, const struct layout_tensor *wanted,
@@ -69,7 +73,7 @@ static enum status size_tensor(void *context, const struct layout_tensor *wanted
         sizing->common += round_up(wanted->rows * sizeof(float), WEIGHTS_ALIGN);
     } else {
         add_matrix(sizing, type, wanted->rows, wanted->columns);
-        if (wanted->id == NAME_KV_B) add_absorbed(sizing, type, wanted->columns);
+        if (wanted->id == NAME_KV_B) add_absorbed(sizing, wanted, type);
     }
     return STATUS_OK;
 }
@@ -84,7 +88,6 @@ struct memory_weights weights_size_of(const struct checkpoint *checkpoint, bool 
     for (uint32_t layer = 0; layer < shape->layers + (sizing.mtp ? 1 : 0); layer++)
         sizes.moe_layers += shape_layer_is_moe(shape, layer);
     if (!shape->experts) return sizes;
-    weights_lay_out_slot(&sizing.expert, false);
-    sizes.expert = (double)sizing.expert.slot_bytes;
+    sizes.expert = (double)weights_lay_out_slots(sizing.experts, LIMIT_LAYERS, false).slot_bytes;
     return sizes;
 }

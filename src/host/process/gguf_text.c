@@ -76,11 +76,14 @@ static struct bytes gguf_text_of(const struct gguf *gguf, const char *key) {
     return text;
 }
 
-/* Finds the way of splitting. Fails for tokenizers of other kinds. */
+/* Finds the way of splitting. Fails for tokenizers of other kinds. STATUS_NOT_FOUND: there is
+ * none. */
 static enum status find_way(const struct gguf *gguf, const struct split_way **out,
                             struct error *error) {
     const struct bytes model = gguf_text_of(gguf, "tokenizer.ggml.model");
     const struct bytes pre = gguf_text_of(gguf, "tokenizer.ggml.pre");
+    if (!model.count || bytes_equal(model, BYTES_LITERAL("none")))
+        return error_set(error, STATUS_NOT_FOUND, "%s: has no tokenizer", gguf->file);
     if (!bytes_equal(model, BYTES_LITERAL("gpt2")))
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: tokenizer.ggml.model: expected gpt2 (byte-level BPE), found another",

@@ -112,21 +112,76 @@ static void make_group_scales(struct problem *p, uint64_t *state, enum numbers n
     p->weights.group_scales = p->group_scales;
 }
 
+/* A super-block by chance, and its values: also scales of either sign and zero. */
+static void draw_super(uint64_t *state, enum weight_type type, struct weight_super *super,
+                       float *values) {
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    super->d = f16_from_float(levels_number(state, NUMBERS_NORMAL) * 0.01f);
+    super->d_min = f16_from_float(blocks->has_mins ? levels_number(state, NUMBERS_NORMAL) : 0);
+    for (uint32_t g = 0; g < WEIGHT_SUPER_GROUPS; g++) {
+        const int32_t scale = (int32_t)(levels_random(state) % 64);
+        super->scales[g] = (int8_t)(!blocks->scaled            ? 1
+                                    : blocks->has_mins         ? scale
+                                    : levels_random(state) & 1 ? scale
+                                                               : -scale);
+        super->mins[g] = (int8_t)(blocks->has_mins ? levels_random(state) % 64 : 0);
+    }
+    for (uint32_t c = 0; c < blocks->channels; c++) {
+        const uint32_t bits = levels_random(state), g = c / blocks->group;
+        super->codes[c] = (int8_t)(type == WEIGHT_Q8_0   ? (int32_t)(bits & 255) - 128
+                                   : type == WEIGHT_Q4_0 ? (int32_t)(bits & 15) - 8
+                                   : type == WEIGHT_Q4_K ? (int32_t)(bits & 15)
+                                   : type == WEIGHT_Q5_K ? (int32_t)(bits & 31)
+                                                         : (int32_t)(bits & 63) - 32);
+        const float scale = float_from_f16(super->d) * (float)super->scales[g];
+        values[c] = scale * (float)super->codes[c];
+        if (blocks->has_mins) values[c] -= float_from_f16(super->d_min) * (float)super->mins[g];
+    }
+}
+
+/* Packs super-blocks by chance; p->raw has their values. */
+static void make_blocks(struct problem *p, uint64_t *state) {
+    static struct weight_super supers[MATMUL_PANEL];
+    const enum weight_type type = p->weights.type;
+    const uint32_t rows = p->weights.rows, cols = p->weights.cols;
+    const uint32_t channels = weight_type_blocks(type)->channels;
+    p->raw = malloc((size_t)rows * cols * sizeof(float));
+    p->scale_bytes = packed_scale_bytes(type, rows, cols);
+    p->group_scales = levels_buffer(p->scale_bytes);
+    p->weights.group_scales = p->group_scales;
+    for (uint32_t row = 0; row < rows; row += MATMUL_PANEL)
+        for (uint32_t s = 0; s < cols / channels; s++) {
+            memset(supers, 0, sizeof supers);
+            for (uint32_t r = 0; r < MATMUL_PANEL && row + r < rows; r++)
+                draw_super(state, type, &supers[r],
+                           (float *)p->raw + (size_t)(row + r) * cols + (size_t)s * channels);
+            matmul_pack_super(type, supers, s,
+                              (char *)p->data + weight_type_bytes(type, (size_t)row * cols),
+                              (char *)p->group_scales + packed_scale_bytes(type, row, cols));
+        }
+}
+
 struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
                             uint32_t k, enum weight_kind kind, enum numbers numbers, int form) {
     const uint32_t group = weight_type_group(type);
     if (group) k = (uint32_t)round_up(k, group);
+    if (weight_type_blocks(type)) k = (uint32_t)round_up(k, weight_type_blocks(type)->channels);
     struct problem p = {.weights = {.type = type, .rows = n, .cols = k}, .m = m};
-    p.raw = malloc(weight_type_bytes(type, (size_t)n * k));
     p.data_bytes = packed_data_bytes(type, n, k);
     p.data = levels_buffer(p.data_bytes);
+    p.weights.data = p.data;
+    if (weight_type_blocks(type)) {
+        make_blocks(&p, state);
+        fill_x(&p, state, numbers, form);
+        return p;
+    }
+    p.raw = malloc(weight_type_bytes(type, (size_t)n * k));
     assert_int_equal((uintptr_t)p.data % 64, 0);
     fill_weights(&p, state, kind);
     uint32_t half = packed_panels(n) / 2 * MATMUL_PANEL; /* packed in two calls, as threads do */
     if (half) matmul_pack(type, p.raw, n, k, 0, half, p.data);
     matmul_pack(type, (char *)p.raw + weight_type_bytes(type, (size_t)half * k), n, k, half,
                 n - half, p.data);
-    p.weights.data = p.data;
     if (type == WEIGHT_FP8) {
         size_t count = divide_up(n, QUANT_GROUP) * divide_up(k, QUANT_GROUP);
         p.scale_bytes = count * sizeof(float);

@@ -3,9 +3,11 @@
  * type of weights, with and without an MTP layer, from shards and from config.json alone.
  */
 #include "base/check.h"
+#include "base/format.h"
 #include "compute/weights/named_shapes.h"
 #include "compute/weights/weights.h"
 #include "compute/weights/weights_size.h"
+#include "gguf_of.h"
 #include "sandbox.h"
 #include "test_case.h"
 
@@ -66,6 +68,24 @@ TEST_AROUND(the_size_is_that_of_the_loaded_weights, sandbox_make, sandbox_remove
         make(*cmocka_state, cases[i].weights, cases[i].mtp, cases[i].type);
         expect_loaded(*cmocka_state, false);
         if (cases[i].mtp) expect_loaded(*cmocka_state, true);
+    }
+}
+
+TEST_AROUND(the_size_of_a_gguf_file, sandbox_make, sandbox_remove) {
+    static const struct gguf_of plans[] = {{.type = "Q8_0"},
+                                           {.type = "Q4_0", .down_type = "MXFP4"},
+                                           {.type = "Q5_1", .whole_kv_b = true},
+                                           {.type = "Q8_0", .whole_kv_b = true},
+                                           {.type = NULL}};
+    char path[1024];
+    format_text(path, sizeof path, "%s/m.gguf", (char *)*cmocka_state);
+    make(*cmocka_state, NAMED_WEIGHTS_BF16, false, TENSOR_BF16);
+    for (size_t i = 0; i < ARRAY_COUNT(plans); i++) {
+        struct gguf_of plan = plans[i];
+        plan.directory = *cmocka_state;
+        plan.path = path;
+        gguf_of_write(&plan);
+        expect_loaded(path, false);
     }
 }
 

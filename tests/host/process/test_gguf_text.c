@@ -153,6 +153,14 @@ TEST_HERE(other_tokenizers_are_refused) {
     refuse(&file, "general.architecture: expected deepseek2");
 }
 
+TEST_HERE(a_file_may_have_no_tokenizer) {
+    struct gguf_bytes file = {.version = 3};
+    gguf_bytes_text(&file, "general.architecture", "deepseek2");
+    write_file(&file);
+    assert_int_equal(model_text_open_words(path, &text, &error), STATUS_OK);
+    assert_null(text.tokenizer);
+}
+
 TEST_HERE(files_of_a_folder_and_of_a_file) {
     struct bytes out;
     struct gguf_bytes file = vocabulary("gpt2", "deepseek-v3");
