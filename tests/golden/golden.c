@@ -99,7 +99,8 @@ static uint32_t read_cases(char (*directories)[512]) {
 
 bool golden_is_for_gpus(const char *directory) {
     const char *name = strrchr(directory, '/');
-    return !strstr(name, "int4") && !strstr(name, "dsa") && strncmp(name, "/v4", 3) != 0;
+    return !strstr(name, "int4") && !strstr(name, "mxfp4") && !strstr(name, "dsa") &&
+           strncmp(name, "/v4", 3) != 0;
 }
 
 uint32_t golden_cases(char (*directories_out)[512]) {

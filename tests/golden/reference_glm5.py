@@ -16,14 +16,14 @@ NEW_TOKENS = 24
 LATENT_EPSILON = 1e-6
 
 
-def read_tensors(path):
-    """Tensors of a safetensors file with BF16 and F32 values, as float64."""
+def read_tensors(path, wanted=lambda entry: True):
+    """The wanted tensors of a safetensors file, with BF16 and F32 values, as float64."""
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
         header, data = json.loads(file.read(size)), file.read()
     tensors = {}
     for name, entry in header.items():
-        if name == "__metadata__":
+        if name == "__metadata__" or not wanted(entry):
             continue
         begin, end = entry["data_offsets"]
         raw = data[begin:end]
@@ -49,10 +49,10 @@ def silu(x):
 
 
 class Reference:
-    def __init__(self, folder):
+    def __init__(self, folder, read=read_tensors):
         with open(folder + "/config.json", encoding="utf-8") as file:
             self.config = json.load(file)
-        self.tensors = read_tensors(folder + "/model.safetensors")
+        self.tensors = read(folder + "/model.safetensors")
         self.layers = self.config["num_hidden_layers"]
 
     def weight(self, name):
