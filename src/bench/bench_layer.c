@@ -369,6 +369,8 @@ static void bench_layer_write_lines(const struct layer_bench *bench, enum use us
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part) || !is_written(use, part)) continue;
+        /* a prompt's tokens that attend to chosen rows do the work of answers */
+        if (layer->prompt && (part == PART_CORE || is_absorbed(part))) continue;
         struct layer_work work = layer_work_of(layer, part);
         bool experts = stage_part_is_in(part, STAGE_PHASE_EXPERTS);
         fprintf(bench->table, "%s,%s,%u,%u,%u,%u,%.3f,%.0f,%.0f\n",

@@ -86,6 +86,9 @@ static const struct tree_key model_keys[] = {
     SIZE(shared_experts, 0, 64),
     SIZE(dense_hidden, 1, 1e6),
     SIZE(vocab, 1, LIMIT_VOCAB),
+    {"index_heads", KEY_COUNT, MODEL(index_heads), 0, 1024, .needed = false},
+    {"index_dim", KEY_COUNT, MODEL(index_dim), 0, LIMIT_INDEX_DIM, .needed = false},
+    {"index_top_k", KEY_COUNT, MODEL(index_top_k), 0, LIMIT_CONTEXT, .needed = false},
     {"kv_bytes_per_token", KEY_NUMBER, MODEL(kv_bytes_per_token), 1, 1e9, .needed = true},
     {"mtp_acceptance", KEY_NUMBER, MODEL(mtp_acceptance), 0, 1, .needed = true},
 };
@@ -99,6 +102,8 @@ enum status hardware_file_model_figures_read(const struct tree *tree, const char
     if (model.dense_layers > model.layers || model.groups_per_token > model.expert_groups ||
         model.experts_per_token > model.experts || model.experts % model.expert_groups)
         return tree_keys_refuse(&place, "its layers, groups or experts do not fit together");
+    if (!model.index_heads != !model.index_top_k || !model.index_dim != !model.index_top_k)
+        return tree_keys_refuse(&place, "expected index_heads, index_dim and index_top_k together");
     *model_out = model;
     return STATUS_OK;
 }

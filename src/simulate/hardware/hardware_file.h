@@ -33,6 +33,7 @@ struct model_figures {
     uint32_t hidden, heads, q_rank, kv_rank, rope_dim, nope_dim, value_dim;
     uint32_t experts, experts_per_token, expert_groups, groups_per_token, expert_hidden;
     uint32_t shared_experts, dense_hidden, vocab;
+    uint32_t index_heads, index_dim, index_top_k; /* of sparse attention; 0: dense */
     double kv_bytes_per_token; /* of all layers together */
     double mtp_acceptance;     /* of speculative drafts, if MTP is on */
 };

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "simulate/hardware/attended_rows.h"
 #include "simulate/hardware/stage_table.h"
 
 /* The micro-batch size at which DeepEP's low-latency kernels are measured. */
@@ -62,15 +63,48 @@ static double product_us(const struct hardware_stages *stages, const struct mode
 /* The core attention of FlashMLA has 2 (512 + 64 + 512) operations per head, query token and
  * position. */
 static double answer_core(const struct hardware_stages *stages, const struct model_figures *model,
-                          const struct step_load *load) {
+                          const struct step_load *load, double rows) {
     const struct answer_rates *rates = &stages->answer;
     double each = load->answer_tokens / load->answer_rows; /* query tokens per request */
     double tflops = rates->core_tflops;
     if (each > 1) tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
     double width = 2.0 * model->kv_rank + model->rope_dim;
-    double flop = 2 * model->heads * width * load->context * each;
-    double bytes = load->context * 2 * (model->kv_rank + model->rope_dim);
+    double flop = 2 * model->heads * width * rows * each;
+    double bytes = rows * 2 * (model->kv_rank + model->rope_dim);
     return max_double(flop / (tflops * 1e6), bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
+}
+
+/* The operations of the indexer's scores. */
+static double index_flop(const struct model_figures *model, double pairs) {
+    return 2.0 * model->index_heads * model->index_dim * pairs;
+}
+
+/* The indexer of answers, at the core's rates: its queries cost as q_b does, in proportion, and
+ * its keys have a byte for each channel, and a scale. */
+static double answer_index(const struct hardware_stages *stages, const struct model_figures *model,
+                           const struct step_load *load, const struct attended_rows *rows,
+                           double query_us) {
+    const struct answer_rates *rates = &stages->answer;
+    if (rows->answer_scored <= 0) return 0;
+    double each = load->answer_tokens / load->answer_rows;
+    double flop = index_flop(model, rows->answer_scored * each);
+    double bytes = rows->answer_scored * (model->index_dim + 4.0);
+    double width = (double)model->heads * (model->nope_dim + model->rope_dim);
+    return query_us * model->index_heads * model->index_dim / width +
+           max_double(flop / (rates->core_tflops * 1e6),
+                      bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
+}
+
+/* The operations of core attention of prompts. Tokens that attend to chosen rows take the absorbed
+ * form, with both absorptions. */
+static double prompt_core_flop(const struct model_figures *model,
+                               const struct attended_rows *rows) {
+    const double heads = model->heads, rank = model->kv_rank;
+    const double heads_width = model->nope_dim + model->rope_dim + model->value_dim;
+    double absorbed = model->index_top_k * (2 * rank + model->rope_dim) +
+                      rank * (model->nope_dim + model->value_dim);
+    return 2 * heads * (rows->dense_pairs * heads_width + rows->sparse_tokens * absorbed) +
+           index_flop(model, rows->prompt_scored);
 }
 
 static double answer_absorb(const struct hardware_stages *stages, const struct model_figures *model,
@@ -87,6 +121,7 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     const struct prompt_rates *prompt = &stages->prompt;
     double share = prompts ? prompt->compute_share : 1;
     double tokens = step_load_tokens(load);
+    const struct attended_rows rows = attended_rows_of(model, load);
     struct stage_times us = {0};
     if (tokens <= 0) return us;
     us.attention_0 = product_us(stages, model, PRODUCT_DOWN, tokens, share) +
@@ -97,19 +132,19 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     us.dense = product_us(stages, model, PRODUCT_DENSE, tokens, share);
     if (load->answer_tokens > 0) {
         double absorb = answer_absorb(stages, model, load->answer_tokens);
-        us.attention_0 += answer->attention_0_us + absorb;
-        us.core = answer_core(stages, model, load);
+        double query = product_us(stages, model, PRODUCT_QUERY, load->answer_tokens, share);
+        us.attention_0 +=
+            answer->attention_0_us + absorb + answer_index(stages, model, load, &rows, query);
+        us.core = answer_core(stages, model, load, rows.answer_rows);
         us.core_begin = answer->core_us;
         us.attention_1 += answer->attention_1_us + absorb + us.core_begin + us.core;
         us.shared += answer->shared_us;
     }
     if (load->prompt_tokens > 0) {
-        double width = model->nope_dim + model->rope_dim + model->value_dim;
         us.attention_0 += load->prompt_tokens * prompt->attention_us / 2;
-        us.attention_1 +=
-            load->prompt_tokens * prompt->attention_us / 2 +
-            product_us(stages, model, PRODUCT_EXPAND, load->prompt_tokens + load->cached, share) +
-            2 * load->attended * model->heads * width / (prompt->core_tflops * 1e6 * share);
+        us.attention_1 += load->prompt_tokens * prompt->attention_us / 2 +
+                          product_us(stages, model, PRODUCT_EXPAND, rows.dense_rows, share) +
+                          prompt_core_flop(model, &rows) / (prompt->core_tflops * 1e6 * share);
     }
     return us;
 }
@@ -150,32 +185,65 @@ static double table_stage(const struct stage_table *table, enum stage_phase phas
     return us;
 }
 
-/* The time of the core attention for k equal chunks of c tokens, each after r positions, that have
- * all three sums: attended is k (c r + c (c + 1) / 2), cached is k r, tokens are k c. Chunks
- * shorter than the first one of the table count as fractions of it. */
-static double table_core(const struct stage_table *table, const struct step_load *load) {
-    double tokens = load->prompt_tokens, above = load->attended - tokens / 2;
-    double first = table->grids[STAGE_PHASE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
-    if (tokens <= 0 || load->attended <= 0) return 0;
-    double chunks = above > 0 ? tokens * (load->cached + tokens / 2) / above : tokens;
-    double each = max_double(first, tokens / chunks);
-    return tokens / each *
-           stage_table_us(table, STAGE_PHASE_PROMPT, PART_CORE_PROMPT, each, load->cached / chunks);
+/* The time of the core attention of prompts, chunk by chunk. Chunks shorter than the first one of
+ * the table count as fractions of it. Tokens that attend to chosen rows do the work of as many
+ * answers. */
+static double table_core(const struct stage_table *table, const struct step_load *load,
+                         const struct attended_rows *rows) {
+    const struct attended_chunks chunks = attended_rows_chunks(load);
+    const enum stage_phase prompt = STAGE_PHASE_PROMPT, decode = STAGE_PHASE_DECODE;
+    double us = 0;
+    if (load->prompt_tokens <= 0 || load->attended <= 0) return 0;
+    if (rows->dense_tokens > 0) {
+        double first = table->grids[prompt][PART_CORE_PROMPT].tokens.at[0];
+        double each = max_double(first, rows->dense_tokens / chunks.count);
+        us += rows->dense_tokens / each *
+              stage_table_us(table, prompt, PART_CORE_PROMPT, each, chunks.before);
+    }
+    if (rows->sparse_tokens > 0) {
+        double each = rows->sparse_tokens / chunks.count;
+        us += chunks.count *
+              (stage_table_us(table, decode, PART_CORE, each, chunks.before + chunks.tokens) +
+               stage_table_us(table, decode, PART_ABSORB_QUERY, each, 0) +
+               stage_table_us(table, decode, PART_ABSORB_VALUE, each, 0));
+    }
+    return us;
+}
+
+/* The indexer's scores and choices. */
+static double table_index(const struct stage_table *table, const struct step_load *load,
+                          const struct attended_rows *rows) {
+    const struct attended_chunks chunks = attended_rows_chunks(load);
+    double us = 0;
+    for (int i = PART_INDEX_SCORE; i <= PART_INDEX_CHOICE; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (rows->answer_scored > 0)
+            us += stage_table_us(table, STAGE_PHASE_DECODE, part, load->answer_tokens,
+                                 load->context / load->answer_tokens);
+        if (rows->prompt_scored > 0)
+            us += chunks.count *
+                  stage_table_us(table, STAGE_PHASE_PROMPT, part, chunks.tokens, chunks.before);
+    }
+    return us;
 }
 
 static struct stage_times times_of_table(const struct stage_table *table,
+                                         const struct model_figures *model,
                                          const struct step_load *load) {
+    const struct attended_rows rows = attended_rows_of(model, load);
     const double answers = load->answer_tokens, prompts = load->prompt_tokens;
     const enum stage_phase decode = STAGE_PHASE_DECODE, prompt = STAGE_PHASE_PROMPT;
     struct stage_times us = {
         .attention_0 = table_stage(table, decode, STAGE_ATTENTION_0, answers) +
-                       table_stage(table, prompt, STAGE_ATTENTION_0, prompts),
+                       table_stage(table, prompt, STAGE_ATTENTION_0, prompts) +
+                       table_index(table, load, &rows),
         .attention_1 = table_stage(table, decode, STAGE_ATTENTION_1, answers) +
                        table_stage(table, prompt, STAGE_ATTENTION_1, prompts) +
                        table_stage(table, decode, STAGE_DISPATCH, answers) +
                        table_stage(table, prompt, STAGE_DISPATCH, prompts) +
                        table_stage(table, decode, STAGE_COMBINE, answers) +
-                       table_stage(table, prompt, STAGE_COMBINE, prompts) + table_core(table, load),
+                       table_stage(table, prompt, STAGE_COMBINE, prompts) +
+                       table_core(table, load, &rows),
         .shared = table_stage(table, decode, STAGE_SHARED, answers) +
                   table_stage(table, prompt, STAGE_SHARED, prompts),
         .dense = stage_table_us(table, decode, PART_DENSE, answers, 0) +
@@ -190,7 +258,7 @@ static struct stage_times times_of_table(const struct stage_table *table,
 struct stage_times stage_rates_times(const struct hardware_stages *stages,
                                      const struct model_figures *model,
                                      const struct step_load *load, bool prompts) {
-    if (stages->table) return times_of_table(stages->table, load);
+    if (stages->table) return times_of_table(stages->table, model, load);
     return times_of_rates(stages, model, load, prompts);
 }
 

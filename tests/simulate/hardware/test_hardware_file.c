@@ -39,6 +39,18 @@ TEST_AROUND(deepseek_v3_has_the_figures_of_its_config, begin_tree, NULL) {
     assert_true(model.kv_bytes_per_token == 61 * (512 + 64) * 2);
 }
 
+TEST_AROUND(an_indexer_has_all_its_figures, begin_tree, NULL) {
+    struct model_figures model;
+    struct tree *tree = builtin_tree(BUILTIN_MODEL, "deepseek-v3");
+    assert_true(tree_set(&tree_arena, tree, "index_heads", tree_make_integer(&tree_arena, 64)));
+    assert_int_equal(hardware_file_model_figures_read(tree, "m", &model, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "index_heads, index_dim and index_top_k together"));
+    assert_true(tree_set(&tree_arena, tree, "index_dim", tree_make_integer(&tree_arena, 128)));
+    assert_true(tree_set(&tree_arena, tree, "index_top_k", tree_make_integer(&tree_arena, 2048)));
+    assert_int_equal(hardware_file_model_figures_read(tree, "m", &model, &error), STATUS_OK);
+    assert_int_equal(model.index_top_k, 2048);
+}
+
 TEST_AROUND(a_model_whose_numbers_do_not_fit_is_refused, begin_tree, NULL) {
     struct model_figures model;
     struct tree *tree = builtin_tree(BUILTIN_MODEL, "tiny-r1");

@@ -75,6 +75,35 @@ TEST_AROUND(prompts_on_four_nodes_travel_as_published, begin_tree, NULL) {
     assert_true(is_near(8192 * links.combine_token_us, 7846, 0.002));
 }
 
+/* Behind 2,048 rows a step of V3.2 grows with the index alone: 64 heads of 128 channels where V3's
+ * core has 128 of 1,088, and 132 bytes of a row where that reads 1,152. */
+TEST_AROUND(sparse_attention_costs_its_index, begin_tree, NULL) {
+    const struct hardware hardware = hardware_with("h800", NULL, 0);
+    const struct model_figures dense = model_named("deepseek-v3");
+    struct model_figures sparse = dense;
+    sparse.index_heads = 64;
+    sparse.index_dim = 128;
+    sparse.index_top_k = 2048;
+    struct stage_times at[3];
+    for (int i = 0; i < 3; i++) {
+        const double contexts[] = {2048, 32768, 65536};
+        const struct step_load load = {
+            .answer_rows = 32, .answer_tokens = 32, .context = 32 * contexts[i]};
+        at[i] = stage_rates_times(hardware.stages, &sparse, &load, false);
+        struct stage_times of_dense = stage_rates_times(hardware.stages, &dense, &load, false);
+        if (!i) assert_memory_equal(&at[0], &of_dense, sizeof of_dense);
+        if (i) assert_true(at[i].core == at[0].core && of_dense.core > 10 * at[i].core);
+    }
+    const double index = at[2].attention_0 - at[1].attention_0; /* of 32,768 rows each */
+    const struct step_load rows = {.answer_rows = 32, .answer_tokens = 32, .context = 32 * 32768};
+    const double core = stage_rates_times(hardware.stages, &dense, &rows, false).core;
+    assert_true(index > core * 8192 / (128 * 1088) * 0.99 && index < core * 132 / 1152 * 1.5);
+    const struct step_load chunk = {
+        .prompt_tokens = 4096, .attended = 4096 * (65536 + 2048.5), .cached = 65536};
+    assert_true(stage_rates_times(hardware.stages, &sparse, &chunk, true).attention_1 <
+                stage_rates_times(hardware.stages, &dense, &chunk, true).attention_1 / 2);
+}
+
 TEST_AROUND(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree, NULL) {
     static char text[1 << 14];
     const struct model_figures model = model_named("deepseek-v3");
