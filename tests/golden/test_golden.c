@@ -441,6 +441,7 @@ static bool expect_pass_rule(const char *directory, const char *file, struct way
         struct golden_list noise;
         const struct tree *prompt = tree_at(prompts, k);
         if (tree_count(tree_member(prompt, "tokens")) > longest) continue;
+        memset(&noise, 0, sizeof noise);
         golden_numbers(tree_member(prompt, "noise_all"), &noise);
         compare_prompt(&bench, prompt, &noise, &outcome);
     }
@@ -461,14 +462,19 @@ static void quantized_activations_meet_the_pass_rule(void **state) {
     assert_true(files > 0);
 }
 
-/* V4's own rounding of KV rows and, where weights are FP8, of activations. */
+/* V4's own rounding of KV rows and, where weights are FP8, of activations. V4.1's goldens round
+ * rows in one file, and in another the activations of FP8 weights, too. */
 static void rounded_rows_meet_the_pass_rule(void **state) {
     uint32_t count = take_cases(), files = 0;
     for (uint32_t i = 0; i < count * EXPERT_SUM_COUNT; i++) {
-        const bool fp8 = strstr(cases[i % count], "-fp8") != NULL;
-        struct way way = {fp8 ? ACTIVATIONS_FP8_F32 : ACTIVATIONS_F32, (enum expert_sum)(i / count),
-                          .kv_rounds = true};
-        files += expect_pass_rule(cases[i % count], "golden_qat.json", way, 12);
+        const char *directory = cases[i % count];
+        const enum expert_sum sum = (enum expert_sum)(i / count);
+        const struct way rows = {ACTIVATIONS_F32, sum, .kv_rounds = true};
+        const struct way all = {ACTIVATIONS_FP8_F32, sum, .kv_rounds = true};
+        const bool fp8 = strstr(directory, "-fp8") != NULL;
+        files += expect_pass_rule(directory, "golden_qat.json", fp8 ? all : rows, 12);
+        files += expect_pass_rule(directory, "golden_kvq.json", rows, 25);
+        files += expect_pass_rule(directory, "golden_actq.json", all, 48);
     }
     assert_true(files > 0);
 }
@@ -496,6 +502,8 @@ static bool has_mode(const char *directory, const struct rounded *mode) {
     const struct tree *groups =
         tree_member(tree_member(config, "quantization_config"), "config_groups");
     if (mode->way.activations == ACTIVATIONS_INT8 && !groups) return false;
+    /* Rounded activations alone move these logits by 1.6 to 6.3: golden_actq.json has their own. */
+    if (mode->way.activations == ACTIVATIONS_FP8 && strstr(directory, "/v41-fp8")) return false;
     return golden_read(directory, mode->file) != NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "compute/model/attention_core.h"
 #include "compute/model/compressed_index.h"
 #include "compute/model/compressor.h"
+#include "compute/model/engram.h"
 #include "compute/model/hyper_connections.h"
 #include "compute/model/kv_rounding.h"
 #include "compute/model/rope.h"
@@ -358,6 +359,7 @@ void attention_compressed_begin(const struct pass *pass) {
     const struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     const uint32_t tokens = pass->batch->token_count;
+    engram_run(pass);
     normalize_input(pass);
     attention_compressed_project(pass);
     token_loop_run(model, attention_compressed_finish_down, (void *)(uintptr_t)pass, tokens);

@@ -7,6 +7,7 @@
 #include "compute/model/attention.h"
 #include "compute/model/attention_index.h"
 #include "compute/model/compressed_index.h"
+#include "compute/model/engram.h"
 #include "compute/model/experts.h"
 #include "compute/model/hyper_connections.h"
 #include "compute/model/mlp.h"
@@ -70,6 +71,7 @@ static bool begin(struct model *model, uint32_t walk) {
     const struct batch *batch = &model->batch;
     rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
     token_loop_run(model, compute_cpu_embed, model, batch->token_count);
+    engram_begin(model);
     return false;
 }
 

@@ -7,6 +7,7 @@
 #include "compute/device/device.h"
 #include "compute/model/compute.h"
 #include "compute/model/draft.h"
+#include "compute/model/engram.h"
 #include "compute/model/linear.h"
 #include "compute/model/moves.h"
 #include "compute/model/scratch.h"
@@ -178,9 +179,6 @@ static enum status check_compressed(const struct model *model, const struct mode
     const bool fp8 =
         options->activations == ACTIVATIONS_FP8 || options->activations == ACTIVATIONS_FP8_F32;
     if (!shape_is_compressed(model->shape)) return STATUS_OK;
-    if (model->shape->architecture == ARCHITECTURE_DEEPSEEK_V41)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: does not run yet; V4 does",
-                         shape_architecture_name(model->shape->architecture));
     if (options->device && options->device != &model_on_cpu)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: models of this form run on CPUs alone; give --device cpu",
@@ -198,6 +196,8 @@ static enum status open_state(struct model *model, const struct model_options *o
                               uint32_t layers, struct error *error) {
     model->compressed = compressed_rows_place(model->shape, model->kv.element);
     model->kv_rounding = !options->kv_exact;
+    enum status status = engram_open(model, error);
+    if (status != STATUS_OK) return status;
     return sequence_state_open(&model->state, model->shape, layers, model->slots_max,
                                shape_kv_width(model->shape) * model->compressed.element_bytes,
                                error);
@@ -307,6 +307,7 @@ void model_close(struct model *model) {
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
     sequence_state_close(&model->state);
+    engram_close(model);
     team_close(model->team);
     checkpoint_close(model->checkpoint);
     device_close(model->device);

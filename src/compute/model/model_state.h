@@ -14,6 +14,8 @@
 #include "compute/model/kv_pages.h"
 #include "compute/model/listeners.h"
 #include "compute/model/sequence_state.h"
+#include "compute/weights/engram_fold.h"
+#include "compute/weights/engram_hash.h"
 #include "compute/weights/weights.h"
 
 struct compute;   /* compute/model/compute.h */
@@ -54,6 +56,8 @@ struct model {
     struct compressed_rows compressed;
     struct sequence_state state;
     bool kv_rounding;
+    struct engram_fold engram_fold; /* V4.1 */
+    struct engram_hash engram_hash;
     uint32_t rank;
     struct placement placement; /* 0 ranks: a single rank, each expert in its own slot */
     enum row_mla_mode dispatch_form, combine_form;

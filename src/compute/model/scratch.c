@@ -90,6 +90,7 @@ static void scratch_set_strides(struct scratch *s, const struct shape *shape) {
     s->pool_stride = scratch_padded(2 * shape_kv_width(shape));
     s->index_pool_stride = scratch_padded(2 * shape->index_dim);
     s->output_u_stride = scratch_padded(shape->output_rank);
+    s->engram_out_stride = scratch_padded((shape->streams + 1) * shape->hidden);
     s->group_heads = 1;
     while (s->group_heads * head_rows % QUANT_GROUP && s->group_heads < shape->heads)
         s->group_heads++;
@@ -109,6 +110,9 @@ static void cut_compressed_step(struct scratch_allocator *scratch_allocator, str
     s->compressed_angles = cut_floats(scratch_allocator, tokens, shape->rope_dim);
     s->ones = cut_floats(scratch_allocator, 1, shape_kv_width(shape));
     s->chosen_count = scratch_cut(scratch_allocator, tokens * sizeof *s->chosen_count);
+    if (shape->engram_layers)
+        s->engram_ids =
+            scratch_cut(scratch_allocator, tokens * shape->engram_ngram * sizeof *s->engram_ids);
     if (shape->candidate_layer == LAYER_NONE) return;
     s->candidate_count = scratch_cut(scratch_allocator, tokens * sizeof *s->candidate_count);
     s->candidates =
@@ -124,6 +128,7 @@ static void cut_step(struct scratch_allocator *scratch_allocator, struct scratch
         scratch_larger(scratch_larger(hidden, shape->q_rank),
                        scratch_larger(shape->heads * shape->value_dim, s->mlp_stride));
     widest = scratch_larger(widest, shape->output_groups * shape->output_rank);
+    widest = scratch_larger(widest, shape_engram_rows(shape) * shape->engram_dim);
     if (model->weights.mtp) widest = scratch_larger(widest, 2 * hidden);
     s->x = cut_floats(scratch_allocator, tokens, (size_t)hidden * shape->streams);
     if (shape_is_compressed(shape)) cut_compressed_step(scratch_allocator, s, model);
@@ -257,6 +262,13 @@ static void cut_stage(struct scratch_allocator *scratch_allocator, struct scratc
     size_t start = scratch_allocator->used;
     cut_inputs(scratch_allocator, s, model);
     scratch_allocator->used = start;
+    if (model->shape->engram_layers) {
+        s->engram_out = cut_floats(scratch_allocator, tokens, s->engram_out_stride);
+        s->engram_room =
+            cut_floats(scratch_allocator, team_threads(model->team),
+                       (size_t)shape_engram_rows(model->shape) * model->shape->engram_dim);
+    }
+    scratch_allocator->used = start;
     s->gate = cut_floats(scratch_allocator, tokens, s->mlp_stride);
     s->up = cut_floats(scratch_allocator, tokens, s->mlp_stride);
     scratch_allocator->used = start;
@@ -369,6 +381,7 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     scratch_advance(&s.stream_mixes, token, s.stream_mixes_stride);
     scratch_advance(&s.compressed_angles, token, shape->rope_dim);
     if (s.chosen_count) s.chosen_count += token;
+    if (s.engram_ids) s.engram_ids += (size_t)token * shape->engram_ngram;
     if (s.candidates) {
         s.candidates += (size_t)token * shape->candidate_blocks;
         s.candidate_count += token;

@@ -69,15 +69,19 @@ struct scratch {
     float *ones;              /* [kv_width] */
     uint32_t *chosen_count;   /* [tokens] entries in `chosen` */
     uint32_t *candidates, *candidate_count; /* [tokens][candidate_blocks], ascending; [tokens] */
+    uint32_t *engram_ids; /* [tokens][engram_ngram] a token's folded id, and those before it */
     /* of a stage: */
-    float *stream_products;                    /* [tokens][stream_mixes_stride] fn . flat(S) */
-    float *stream_room;                        /* [threads][streams][hidden] */
+    float *engram_out;      /* [tokens][engram_out_stride] a key for each stream, then the value */
+    float *engram_room;     /* [threads][rows of a position * engram_dim] */
+    float *stream_products; /* [tokens][stream_mixes_stride] fn . flat(S) */
+    float *stream_room;     /* [threads][streams][hidden] */
     float *pool_value, *pool_gate;             /* [tokens][pool_stride] */
     float *index_pool_value, *index_pool_gate; /* [tokens][index_pool_stride] */
     float *block_scores;                       /* [INDEX_TILE][index_scores_stride] */
     struct input_buffer output_input;          /* [output_groups][tokens] */
     float *output_u;                           /* [tokens][output_groups][output_u_stride] */
     uint32_t stream_mixes_stride, pool_stride, index_pool_stride, output_u_stride;
+    uint32_t engram_out_stride;
 
     /* A micro-batch's, [tokens][micro_batch_stride]; each array takes some of the columns.
      * Attention's: */

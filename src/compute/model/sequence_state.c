@@ -44,10 +44,11 @@ enum status sequence_state_open(struct sequence_state *state, const struct shape
     state->mapped_bytes = slots * state->slot_bytes;
     state->ends = calloc(slots, sizeof *state->ends);
     state->highest = calloc(slots, sizeof *state->highest);
+    state->ids = calloc((size_t)slots * STATE_IDS, sizeof *state->ids);
     void *memory = mmap(NULL, state->mapped_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     state->memory = memory == MAP_FAILED ? NULL : memory;
-    if (state->memory && state->ends && state->highest) return STATUS_OK;
+    if (state->memory && state->ends && state->highest && state->ids) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,
                      "cannot map %zu bytes for the windows of %u sequences; lower their number",
                      state->mapped_bytes, slots);
@@ -57,6 +58,7 @@ void sequence_state_close(struct sequence_state *state) {
     if (state->memory) munmap(state->memory, state->mapped_bytes);
     free(state->ends);
     free(state->highest);
+    free(state->ids);
     *state = (struct sequence_state){0};
 }
 

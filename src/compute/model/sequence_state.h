@@ -16,6 +16,9 @@
 
 #define STATE_REWIND STEP_ROW_TOKENS
 #define STATE_SUMS (STATE_REWIND + 1)
+#define STATE_IDS 16 /* last folded ids of a slot (engram.h) */
+
+_Static_assert(STATE_IDS >= STATE_REWIND + ENGRAM_NGRAM_MAX - 1, "n-grams begin before a row");
 
 struct sequence_state {
     char *memory; /* [slots][slot_bytes] */
@@ -28,6 +31,7 @@ struct sequence_state {
     /* [slots] one past the slot's last position, and past the last one since it began at 0: rows
      * behind that one may have been written over those before it */
     uint32_t *ends, *highest;
+    uint32_t *ids; /* [slots][STATE_IDS] by position */
 };
 
 /* The state of `layers` layers, MTP layers included. */

@@ -239,6 +239,8 @@ static bool read_v4_types(const struct checkpoint *checkpoint,
     if (!strcmp(entry->type_name, "F8_E8M0")) tensor->type = TENSOR_E8M0;
     if (!strcmp(entry->type_name, "I64")) tensor->type = TENSOR_I64;
     if (entry->type == TENSOR_E4M3 && shape->fp8_block == 32) tensor->type = TENSOR_E4M3_32;
+    if (entry->type == TENSOR_E4M3 && layout_is_table(tensor->name))
+        tensor->type = TENSOR_E4M3_ROWS;
     return tensor->type != entry->type;
 }
 
@@ -520,7 +522,8 @@ static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t colum
 }
 
 static bool is_fp8(const struct tensor *tensor) {
-    return tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32;
+    return tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32 ||
+           tensor->type == TENSOR_E4M3_ROWS;
 }
 
 static enum status check_scale_values(const struct tensor *scale, struct error *error) {
@@ -598,7 +601,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
                          tensor_type_name(tensor->type),
                          tensor_shape_text(tensor->shape, tensor->dims, dims));
     }
-    if (quantized && !shape->fp8)
+    if (quantized && !shape->fp8 && tensor->type != TENSOR_E4M3_ROWS)
         return error_set(
             error, STATUS_UNSUPPORTED,
             "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
@@ -674,6 +677,7 @@ static enum status verify_tensor(void *context, const struct layout_tensor *want
     if (verification->done % REPORT_TENSORS < 2)
         load_progress_report(verification->progress, LOAD_SCALES, verification->done,
                              checkpoint->tensor_count);
+    if (tensor->type == TENSOR_E4M3_ROWS) return STATUS_OK; /* too many: rows are read as needed */
     if (quantized) return check_scale_values(checkpoint_scale(checkpoint, tensor), error);
     if (wanted->is_ids) return check_expert_ids(tensor, checkpoint->shape.experts, error);
     return tensor->dims == 1 ? tensor_check_finite(tensor, error) : STATUS_OK;
@@ -902,6 +906,10 @@ void checkpoint_close(struct checkpoint *checkpoint) {
 
 const struct shape *checkpoint_shape(const struct checkpoint *checkpoint) {
     return &checkpoint->shape;
+}
+
+const char *checkpoint_directory(const struct checkpoint *checkpoint) {
+    return checkpoint->directory;
 }
 
 bool checkpoint_has_mtp(const struct checkpoint *checkpoint) {

@@ -52,6 +52,9 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
 
 const struct shape *checkpoint_shape(const struct checkpoint *checkpoint);
 
+/* The directory as it was given. */
+const char *checkpoint_directory(const struct checkpoint *checkpoint);
+
 /* True if the shape has MTP layers and the weights of all of them are present. An MTP layer's
  * copies of embedding and head may still be absent, as they equal the main model's.
  */

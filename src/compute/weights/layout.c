@@ -41,7 +41,11 @@ enum dimension {
     RATIO,
     POOL_WIDTH, /* of one compressor's output: twice the width where entries overlap */
     INDEX_POOL_WIDTH,
-    EXPERTS_PER_TOKEN
+    EXPERTS_PER_TOKEN,
+    ENGRAM_ROWS,
+    ENGRAM_DIM,
+    ENGRAM_INPUT, /* all rows of a position */
+    ENGRAM_OUTPUT /* a key for each stream, then a value */
 };
 
 /* The condition under which a tensor exists. */
@@ -62,7 +66,9 @@ enum presence {
     IF_INDEX,      /* the layer has an index */
     IF_INDEX_POOL, /* whose keys have a compressor of their own (V4) */
     IF_INDEX_KEYS, /* or are made of entries (V4.1), by layers that make entries */
-    IF_HASHED
+    IF_HASHED,
+    IF_ENGRAM,
+    IF_HEAD_STREAMS /* the head reads the streams by weights of its own (V4) */
 };
 
 /* `pattern` is a format string that takes the layer index, then the expert index. In tables with
@@ -140,10 +146,10 @@ static const struct layout_row deepseek_rows[NAME_COUNT] = {
     ROW(HEAD, "lm_head.weight", BACK, HEAD, VOCAB, HIDDEN, IF_UNTIED),
 };
 
-#define STREAM_ROWS(name, pattern, section, mixes, parts)                                          \
-    ROW(name##_FN, pattern "fn", section, STREAMS, mixes, STREAM_CHANNELS, ALWAYS),                \
-        ROW(name##_BASE, pattern "base", section, STREAMS, mixes, NO_COLUMNS, ALWAYS),             \
-        ROW(name##_SCALE, pattern "scale", section, STREAMS, parts, NO_COLUMNS, ALWAYS)
+#define STREAM_ROWS(name, pattern, section, mixes, parts, presence)                                \
+    ROW(name##_FN, pattern "fn", section, STREAMS, mixes, STREAM_CHANNELS, presence),              \
+        ROW(name##_BASE, pattern "base", section, STREAMS, mixes, NO_COLUMNS, presence),           \
+        ROW(name##_SCALE, pattern "scale", section, STREAMS, parts, NO_COLUMNS, presence)
 
 /* V4 and V4.1. MTP layers are `mtp.0` on. */
 static const struct layout_row compressed_rows[NAME_COUNT] = {
@@ -152,8 +158,12 @@ static const struct layout_row compressed_rows[NAME_COUNT] = {
     ROW(MTP_HIDDEN_NORM, "hnorm.weight", MTP_FRONT, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(MTP_EMBEDDING_PROJECTION, "e_proj.weight", MTP_FRONT, ATTENTION, HIDDEN, HIDDEN, ALWAYS),
     ROW(MTP_HIDDEN_PROJECTION, "h_proj.weight", MTP_FRONT, ATTENTION, HIDDEN, HIDDEN, ALWAYS),
-    STREAM_ROWS(ATTENTION, "hc_attn_", LAYER, STREAM_MIXES, STREAM_PARTS),
-    STREAM_ROWS(MLP, "hc_ffn_", LAYER, STREAM_MIXES, STREAM_PARTS),
+    ROW(ENGRAM_TABLE, "engram.embed.weight", LAYER, ENGRAM, ENGRAM_ROWS, ENGRAM_DIM, IF_ENGRAM),
+    ROW(ENGRAM_KV, "engram.wkv.weight", LAYER, ATTENTION, ENGRAM_OUTPUT, ENGRAM_INPUT, IF_ENGRAM),
+    ROW(ENGRAM_Q_NORM, "engram.q_weight", LAYER, NORM, STREAMS, HIDDEN, IF_ENGRAM),
+    ROW(ENGRAM_K_NORM, "engram.k_weight", LAYER, NORM, STREAMS, HIDDEN, IF_ENGRAM),
+    STREAM_ROWS(ATTENTION, "hc_attn_", LAYER, STREAM_MIXES, STREAM_PARTS, ALWAYS),
+    STREAM_ROWS(MLP, "hc_ffn_", LAYER, STREAM_MIXES, STREAM_PARTS, ALWAYS),
     ROW(ATTENTION_NORM, "attn_norm.weight", LAYER, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(Q_A, "attn.wq_a.weight", LAYER, ATTENTION, Q_LORA_RANK, HIDDEN, ALWAYS),
     ROW(Q_A_NORM, "attn.q_norm.weight", LAYER, NORM, Q_LORA_RANK, NO_COLUMNS, ALWAYS),
@@ -195,10 +205,10 @@ static const struct layout_row compressed_rows[NAME_COUNT] = {
     ROW(SHARED_DOWN, "ffn.shared_experts.w2.weight", LAYER, SHARED, HIDDEN, SHARED_WIDTH,
         IF_SHARED),
     ROW(MTP_HEAD_NORM, "norm.weight", MTP_BACK, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
-    STREAM_ROWS(MTP_HEAD, "hc_head_", MTP_BACK, STREAMS, ONE),
+    STREAM_ROWS(MTP_HEAD, "hc_head_", MTP_BACK, STREAMS, ONE, ALWAYS),
     ROW(FINAL_NORM, "norm.weight", BACK, NORM, HIDDEN, NO_COLUMNS, ALWAYS),
     ROW(HEAD, "head.weight", BACK, HEAD, VOCAB, HIDDEN, IF_UNTIED),
-    STREAM_ROWS(HEAD, "hc_head_", BACK, STREAMS, ONE),
+    STREAM_ROWS(HEAD, "hc_head_", BACK, STREAMS, ONE, IF_HEAD_STREAMS),
 };
 
 /* Prefixes take the index of a layer, or of an MTP layer among those. */
@@ -253,6 +263,14 @@ static uint64_t compressed_dimension(const struct shape *shape, uint32_t layer,
         return halves * shape->index_dim;
     case EXPERTS_PER_TOKEN:
         return shape->experts_per_token;
+    case ENGRAM_ROWS:
+        return shape->engram_table_rows[shape_engram_table(shape, layer)];
+    case ENGRAM_DIM:
+        return shape->engram_dim;
+    case ENGRAM_INPUT:
+        return (uint64_t)shape_engram_rows(shape) * shape->engram_dim;
+    case ENGRAM_OUTPUT:
+        return (streams + 1) * shape->hidden;
     default:
         return 1;
     }
@@ -315,6 +333,8 @@ static bool compressed_has(const struct shape *shape, uint32_t layer, enum prese
         return index && is_v4;
     case IF_INDEX_KEYS:
         return index && entries && !is_v4;
+    case IF_ENGRAM:
+        return kind->has_engram;
     default:
         return false;
     }
@@ -348,6 +368,8 @@ static bool is_present(const struct shape *shape, uint32_t layer, enum presence 
         return is_moe && shape->shared_experts;
     case IF_HASHED:
         return kind.hashes;
+    case IF_HEAD_STREAMS:
+        return !shape->streams_delayed;
     default:
         return compressed_has(shape, layer, presence);
     }
@@ -393,7 +415,8 @@ static void visit_tensor(struct layout_walk *walk, enum tensor_name name, uint32
         .columns = dimension_of(walk->shape, layer, row->columns),
         .quantized = row->columns != NO_COLUMNS &&
                      (row->kind == LAYOUT_ATTENTION || row->kind == LAYOUT_DENSE ||
-                      row->kind == LAYOUT_EXPERT || row->kind == LAYOUT_SHARED),
+                      row->kind == LAYOUT_EXPERT || row->kind == LAYOUT_SHARED ||
+                      row->kind == LAYOUT_ENGRAM),
         .packed = row->kind == LAYOUT_EXPERT && walk->shape->expert_form != EXPERTS_PLAIN,
         .is_bias = name == NAME_ROUTER_BIAS || row->kind == LAYOUT_STREAMS,
         .is_ids = name == NAME_ROUTER_HASH,
@@ -442,6 +465,12 @@ struct layout_stored layout_stored_as(enum tensor_type type, uint64_t rows, uint
     struct layout_stored stored = {.type = type};
     const uint32_t group = type == TENSOR_INT4_128 ? 128 : 32;
     switch (type) {
+    case TENSOR_E4M3_ROWS:
+        stored.scale_type = TENSOR_E8M0;
+        stored.scale_suffix = LAYOUT_SCALE_SUFFIX;
+        stored.scale_rows = rows;
+        stored.scale_columns = divide_up(columns, 32);
+        break;
     case TENSOR_E4M3_32:
         stored.scale_type = TENSOR_E8M0;
         stored.scale_suffix = LAYOUT_SCALE_SUFFIX;
@@ -488,6 +517,8 @@ enum tensor_type layout_packed_type(const struct shape *shape) {
 struct layout_stored layout_stored(const struct shape *shape, const struct layout_tensor *tensor) {
     enum tensor_type type = tensor->is_bias ? TENSOR_F32 : TENSOR_BF16;
     if (tensor->is_ids) type = TENSOR_I64;
+    if (tensor->kind == LAYOUT_ENGRAM)
+        return layout_stored_as(TENSOR_E4M3_ROWS, tensor->rows, tensor->columns);
     if (tensor->quantized && shape->fp8)
         type = shape->fp8_block == QUANT_GROUP ? TENSOR_E4M3 : TENSOR_E4M3_32;
     if (tensor->packed) type = layout_packed_type(shape);
@@ -513,6 +544,10 @@ bool layout_is_expert(const char *name) {
     return strstr(name, EXPERT_INFIX) || strstr(name, COMPRESSED_EXPERT_INFIX);
 }
 
+bool layout_is_table(const char *name) {
+    return strstr(name, "engram.embed.weight") != NULL;
+}
+
 const char *layout_kind_name(enum layout_kind kind) {
     static const char *const names[LAYOUT_KIND_COUNT] = {
         [LAYOUT_EMBEDDING] = "embedding",
@@ -527,6 +562,7 @@ const char *layout_kind_name(enum layout_kind kind) {
         [LAYOUT_MTP_PROJECTION] = "MTP projection",
         [LAYOUT_STREAMS] = "residual streams",
         [LAYOUT_POOL] = "compressors",
+        [LAYOUT_ENGRAM] = "n-gram tables",
     };
     return names[kind];
 }

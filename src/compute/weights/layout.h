@@ -20,6 +20,10 @@ enum tensor_name {
      * */
     NAME_MTP_HIDDEN_PROJECTION,
     /* in each layer */
+    NAME_ENGRAM_TABLE, /* V4.1's n-grams: table, keys and values of its rows, norms */
+    NAME_ENGRAM_KV,
+    NAME_ENGRAM_Q_NORM,
+    NAME_ENGRAM_K_NORM,
     NAME_ATTENTION_FN, /* the streams' weights before attention: fn, base and scale are adjacent */
     NAME_ATTENTION_BASE,
     NAME_ATTENTION_SCALE,
@@ -94,6 +98,7 @@ enum layout_kind {
     LAYOUT_MTP_PROJECTION, /* an MTP layer's eh_proj */
     LAYOUT_STREAMS,        /* F32 weights of the streams and of the attention's sinks */
     LAYOUT_POOL,           /* a compressor: never FP8 */
+    LAYOUT_ENGRAM,         /* a table of n-grams: E4M3 in all checkpoints, groups of 32 a scale */
     LAYOUT_KIND_COUNT
 };
 
@@ -158,6 +163,9 @@ uint32_t layout_input_group(const struct shape *shape, enum tensor_name name);
 
 /* True if the name is that of a routed expert's tensor, or of its scale. */
 bool layout_is_expert(const char *name);
+
+/* True if the name is that of an Engram table. */
+bool layout_is_table(const char *name);
 
 /* The type of the experts' codes in a checkpoint with experts in four bits. */
 enum tensor_type layout_packed_type(const struct shape *shape);

@@ -221,6 +221,39 @@ static void read_candidates(struct shape_reader *reader, struct shape *shape) {
         shape_read_count(reader, "candidate_block_size", 1, LIMIT_CONTEXT, REQUIRED);
 }
 
+static void read_engram(struct shape_reader *reader, struct shape *shape) {
+    const struct tree *layers = member(reader, "engram_layer_ids");
+    const struct tree *rows = member(reader, "engram_num_embeddings");
+    const size_t count = tree_count(layers);
+    if (!count) return;
+    shape->engram_ngram =
+        shape_read_count(reader, "engram_max_ngram_size", 2, ENGRAM_NGRAM_MAX, REQUIRED);
+    shape->engram_heads = shape_read_count(reader, "engram_n_heads", 1, 64, REQUIRED);
+    shape->engram_dim = shape_read_count(reader, "engram_head_dim", 32, 4096, REQUIRED);
+    shape->engram_vocab = shape_read_count(reader, "engram_vocab_size", 2, 1 << 28, REQUIRED);
+    shape->engram_folded =
+        shape_read_count(reader, "engram_compressed_vocab_size", 1, LIMIT_VOCAB, REQUIRED);
+    const char *pad = member(reader, "engram_pad_id") ? "engram_pad_id" : "engram_pad_token_id";
+    shape->engram_pad = shape_read_count(reader, pad, 0, (int64_t)shape->vocab - 1, 2);
+    if (count > ENGRAM_LAYERS_MAX || tree_count(rows) != count || shape->engram_dim % 32 ||
+        shape_engram_rows(shape) > ENGRAM_ROWS_MAX) {
+        refuse(
+            reader, STATUS_UNSUPPORTED, "engram_layer_ids", layers,
+            "at most 8 layers, each with a number in engram_num_embeddings, and at most 128 rows "
+            "of a multiple of 32 channels for a token");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t layer = -1, table = -1;
+        if (!tree_get_integer(tree_at(layers, i), &layer) || layer < 0 || layer >= shape->layers ||
+            !tree_get_integer(tree_at(rows, i), &table) || table < 1 || table > UINT32_MAX)
+            refuse(reader, STATUS_INVALID, "engram_layer_ids", layers, "layers of the model");
+        shape->engram_layer[i] = (uint32_t)layer;
+        shape->engram_table_rows[i] = (uint32_t)table;
+    }
+    shape->engram_layers = (uint32_t)count;
+}
+
 /* One vector of head_dim channels is key and value of all heads. */
 static void read_compressed(struct shape_reader *reader, struct shape *shape) {
     const bool is_v4 = shape->architecture == ARCHITECTURE_DEEPSEEK_V4;
@@ -243,6 +276,7 @@ static void read_compressed(struct shape_reader *reader, struct shape *shape) {
     shape->stream_epsilon = (float)shape_read_number(reader, "hc_eps", 0, 1, 1e-6);
     shape->streams_delayed = !is_v4;
     read_candidates(reader, shape);
+    if (!is_v4) read_engram(reader, shape);
 }
 
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {

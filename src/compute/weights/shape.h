@@ -51,6 +51,9 @@ struct layer_kind {
     uint16_t entry_source, index_source;
 };
 #define LAYER_NONE UINT16_MAX
+#define ENGRAM_LAYERS_MAX 8
+#define ENGRAM_NGRAM_MAX 8
+#define ENGRAM_ROWS_MAX 128 /* that a position looks up in a table */
 
 /* How a checkpoint stores routed experts: as its other linears, or in four bits and groups of
  * channels (enum weight_type of compute/kernels/matmul.h). */
@@ -92,6 +95,11 @@ struct shape {
     /* The second level of an index: from this layer on, choices are limited to the entries of its
      * best blocks. LAYER_NONE: no such layer. */
     uint32_t candidate_layer, candidate_blocks, candidate_block;
+    /* Engram (V4.1): its layers, rows of each one's table, largest n-gram, heads, width of a row,
+     * the least prime, and folded ids. 0 layers: none. compute/weights/engram_hash.h has the
+     * formulas. */
+    uint32_t engram_layers, engram_layer[ENGRAM_LAYERS_MAX], engram_table_rows[ENGRAM_LAYERS_MAX];
+    uint32_t engram_ngram, engram_heads, engram_dim, engram_vocab, engram_folded, engram_pad;
     float rms_epsilon;    /* of all norms but those of latents */
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
@@ -131,6 +139,17 @@ static inline uint32_t shape_positions_max(const struct shape *shape) {
 /* True if layers have an indexer. */
 static inline bool shape_has_index(const struct shape *shape) {
     return shape->index_top_k > 0;
+}
+/* Rows that a position looks up in an Engram table. */
+static inline uint32_t shape_engram_rows(const struct shape *shape) {
+    return shape->engram_ngram ? (shape->engram_ngram - 1) * shape->engram_heads : 0;
+}
+/* The index of a layer's table; engram_layers: none. */
+static inline uint32_t shape_engram_table(const struct shape *shape, uint32_t layer) {
+    uint32_t table = 0;
+    while (table < shape->engram_layers && shape->engram_layer[table] != layer)
+        table++;
+    return table;
 }
 /* True if layers keep windows and entries, and several streams. */
 static inline bool shape_is_compressed(const struct shape *shape) {

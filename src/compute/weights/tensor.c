@@ -25,6 +25,7 @@ static const struct tensor_row rows[TENSOR_TYPE_COUNT] = {
     [TENSOR_E8M0] = {"E8M0", 8},
     [TENSOR_E4M3_32] = {"F8_E4M3", 8},
     [TENSOR_I64] = {"I64", 64},
+    [TENSOR_E4M3_ROWS] = {"F8_E4M3", 8},
 };
 
 const char *tensor_type_name(enum tensor_type type) {
@@ -120,7 +121,8 @@ void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count
             int64_t id;
             memcpy(&id, at, sizeof id);
             out[i] = (float)id;
-        } else if (tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32) {
+        } else if (tensor->type == TENSOR_E4M3 || tensor->type == TENSOR_E4M3_32 ||
+                   tensor->type == TENSOR_E4M3_ROWS) {
             out[i] = float_from_e4m3(*at);
         } else if (tensor->type == TENSOR_E8M0) {
             out[i] = *at == 0xFF ? NAN : ldexpf(1, *at - 127);

@@ -16,9 +16,10 @@ enum tensor_type {
     TENSOR_INT4_32, /* codes of four bits; the types of enum weight_type */
     TENSOR_INT4_128,
     TENSOR_MXFP4,
-    TENSOR_E8M0,    /* scales: 2^(value - 127) */
-    TENSOR_E4M3_32, /* E4M3 in blocks of 32 x 32 */
-    TENSOR_I64,     /* ids */
+    TENSOR_E8M0,      /* scales: 2^(value - 127) */
+    TENSOR_E4M3_32,   /* E4M3 in blocks of 32 x 32 */
+    TENSOR_I64,       /* ids */
+    TENSOR_E4M3_ROWS, /* E4M3 in rows, 32 channels a scale */
     /* blocks of GGUF files, with their scales inside (ggml_block.h) */
     TENSOR_Q4_0,
     TENSOR_Q4_1,

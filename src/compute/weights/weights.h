@@ -77,7 +77,15 @@ struct attention_weights {
     struct pool_weights pool, index_pool;
 };
 
+/* V4.1's n-grams (compute/model/engram.h). */
+struct engram_weights {
+    const struct tensor *table, *scales; /* in the checkpoint's mapped file; NULL: none */
+    struct packed_matrix kv;             /* [(streams + 1) * hidden][rows * engram_dim] */
+    float *q_norm, *k_norm;              /* [streams][hidden] */
+};
+
 struct layer_weights {
+    struct engram_weights engram;
     struct attention_weights attention;
     float *mlp_norm; /* [hidden] post_attention_layernorm */
     bool is_moe;

@@ -69,10 +69,19 @@ static void put_index(struct builder *builder, uint32_t layer,
     }
 }
 
+static void put_engram(struct builder *builder, uint32_t layer, struct engram_weights *engram) {
+    engram->table = weights_build_tensor(builder, NAME_ENGRAM_TABLE, layer);
+    if (engram->table) engram->scales = checkpoint_scale(builder->checkpoint, engram->table);
+    engram->kv = weights_build_matrix(builder, NAME_ENGRAM_KV, layer);
+    engram->q_norm = weights_compressed_floats(builder, NAME_ENGRAM_Q_NORM, layer);
+    engram->k_norm = weights_compressed_floats(builder, NAME_ENGRAM_K_NORM, layer);
+}
+
 void weights_compressed_put(struct builder *builder, uint32_t layer,
                             struct layer_weights *weights) {
     const struct layer_kind *kind = &builder->shape->layer_kinds[layer];
     struct attention_weights *attention = &weights->attention;
+    if (kind->has_engram) put_engram(builder, layer, &weights->engram);
     attention->streams = weights_compressed_streams(builder, NAME_ATTENTION_FN, layer);
     weights->mlp_streams = weights_compressed_streams(builder, NAME_MLP_FN, layer);
     attention->norm = weights_compressed_floats(builder, NAME_ATTENTION_NORM, layer);

@@ -65,6 +65,7 @@ static enum status size_tensor(void *context, const struct layout_tensor *wanted
         (!sizing->mtp || wanted->optional || wanted->layer > sizing->shape->layers))
         return STATUS_OK;
     if (wanted->id == NAME_O_A && type == WEIGHT_FP8) type = WEIGHT_BF16; /* weights_compressed.c */
+    if (wanted->kind == LAYOUT_ENGRAM) return STATUS_OK;                  /* stays in its file */
     if (wanted->id == NAME_EMBEDDING) {
         if (sizing->shape->tied_head) add_matrix(sizing, type, wanted->rows, wanted->columns);
     } else if (wanted->kind == LAYOUT_EXPERT) {
