@@ -3,6 +3,7 @@
  * compared with the machine's limits measured in the same run. Tokens are random and differ between
  * sequences, as speed depends on the chosen experts.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,7 +22,7 @@
 struct bench_model_values {
     struct model_run_values run;
     struct rank_job_values job;
-    uint64_t prompt, context, gen, runs, step_tokens;
+    uint64_t prompt, after, context, gen, runs, step_tokens;
     const char *batch;
     bool json;
 };
@@ -32,6 +33,9 @@ static const struct option bench_rows[] = {
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct bench_model_values),
     {"prompt", OPTION_COUNT, "512", "tokens of each prompt", AT(prompt), .minimum = 1,
+     .maximum = 0.5 * LIMIT_CONTEXT},
+    {"after", OPTION_COUNT, "0",
+     "tokens before the timed prompt, computed but not timed, as after a cache hit", AT(after),
      .maximum = 0.5 * LIMIT_CONTEXT},
     {"context", OPTION_COUNT, "0",
      "tokens before the generated ones, computed but not timed; 0: the prompt", AT(context),
@@ -93,13 +97,15 @@ static double linear_operations(const struct shape *shape) {
     return 2 * total;
 }
 
-/* Operations of a prompt: all tokens' linears (the head once), and scores and values over half the
- * context. */
-static double prefill_operations(const struct shape *shape, double tokens) {
+/* Operations of a prompt: all tokens' linears (the head once), scores and values over what precedes
+ * each token, and the expanded keys and values of the `after` tokens before the prompt. */
+static double prefill_operations(const struct shape *shape, double tokens, double after) {
     double head = 2.0 * shape->vocab * shape->hidden;
     double core = 2.0 * shape->layers * shape->heads * (shape_query_dim(shape) + shape->value_dim) *
-                  (tokens + 1) / 2;
-    return tokens * (linear_operations(shape) - head + core) + head;
+                  (after + (tokens + 1) / 2);
+    double expanded = 2.0 * shape->layers * shape->heads * (shape->nope_dim + shape->value_dim) *
+                      shape->kv_rank * after;
+    return tokens * (linear_operations(shape) - head + core) + head + expanded;
 }
 
 static double peak_flops(const struct model_bench *bench) {
@@ -116,17 +122,17 @@ static enum status measure_prefill(struct model_bench *bench, struct error *erro
     double seconds[RUNS_MAX];
     uint32_t prompt = (uint32_t)bench->values.prompt;
     uint32_t step_tokens = (uint32_t)bench->values.step_tokens;
+    uint32_t after = (uint32_t)bench->values.after;
     bench_model_draw_tokens(bench, 0);
     /* A first step, untimed, touches the memory that steps use. */
-    enum status warm =
-        solo_prefill(bench->solo, 0, bench->tokens, prompt < step_tokens ? prompt : step_tokens, 0,
-                     bench->logits, error);
+    uint32_t first = after ? after : prompt < step_tokens ? prompt : step_tokens;
+    enum status warm = solo_prefill(bench->solo, 0, bench->tokens, first, 0, bench->logits, error);
     if (warm != STATUS_OK) return warm;
     for (uint32_t run = 0; run < bench->values.runs; run++) {
-        solo_reset(bench->solo, 0);
+        solo_truncate(bench->solo, 0, after);
         double start = machine_limits_now();
         enum status status =
-            solo_prefill(bench->solo, 0, bench->tokens, prompt, 0, bench->logits, error);
+            solo_prefill(bench->solo, 0, bench->tokens + after, prompt, 0, bench->logits, error);
         if (status != STATUS_OK) return status;
         seconds[run] = machine_limits_now() - start;
     }
@@ -176,7 +182,7 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
 
 static enum status bench_model_measure(struct model_bench *bench, struct error *error) {
     /* After the measurement of the prompt, sequence 0 is as fill_prompts leaves it. */
-    uint32_t filled = bench->depth == bench->values.prompt;
+    uint32_t filled = bench->depth == bench->values.prompt && !bench->values.after;
     enum status status = measure_prefill(bench, error);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
         uint32_t batch = bench->batches.values[i];
@@ -224,8 +230,8 @@ static enum status bench_model_open_model(struct model_bench *bench, struct erro
     if (status != STATUS_OK) return status;
     options.sequences = bench->batches.largest;
     bench->depth = (uint32_t)(bench->values.context ? bench->values.context : bench->values.prompt);
-    bench->context_max =
-        max_u32(bench->depth + (uint32_t)bench->values.gen, (uint32_t)bench->values.prompt);
+    bench->context_max = max_u32(bench->depth + (uint32_t)bench->values.gen,
+                                 (uint32_t)(bench->values.after + bench->values.prompt));
     options.context_max = bench->context_max;
     options.model.step_tokens_max =
         max_u32((uint32_t)bench->values.step_tokens, bench->batches.largest);
@@ -239,6 +245,15 @@ static enum status bench_model_open_model(struct model_bench *bench, struct erro
     bench->tokens = malloc(options.context_max * sizeof(uint32_t));
     if (bench->logits && bench->tokens) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
+}
+
+/* The share of the memory's bandwidth that a prompt of one step uses: weights and KV rows once. */
+static double prefill_of_read(const struct model_bench *bench) {
+    struct model *model = solo_model(bench->solo);
+    double rows = (double)(bench->values.after + bench->values.prompt) * bench->shape->layers;
+    double bytes = model_step_bytes(model, (uint32_t)bench->values.prompt) +
+                   rows * (double)model_kv_pages(model)->row_bytes;
+    return bytes / bench->prefill_seconds / bench->limits.read_bytes;
 }
 
 /* KV rows that a decode step reads in total: in every layer, as many as there are tokens. */
@@ -288,10 +303,9 @@ static void print_head(struct model_bench *bench) {
 
 static void print_results(struct model_bench *bench) {
     static const struct harness_column prefill_columns[] = {
-        {"tokens", "prompt tokens", 13, 0, 0},
-        {"tokens_per_second", "tokens/s", 10, 1, 0},
-        {"ttft_seconds", "first token s", 13, 3, 0},
-        {"of_flops", "% of arithmetic", 15, 0, 100},
+        {"tokens", "prompt tokens", 13, 0, 0},       {"tokens_per_second", "tokens/s", 10, 1, 0},
+        {"ttft_seconds", "first token s", 13, 3, 0}, {"of_flops", "% of arithmetic", 15, 0, 100},
+        {"of_read", "% of bandwidth", 14, 0, 100},
     };
     static const struct harness_column decode_columns[] = {
         {"batch", "decode batch", 13, 0, 0},       {"tokens_per_second", "tokens/s", 10, 1, 0},
@@ -302,9 +316,14 @@ static void print_results(struct model_bench *bench) {
     static const struct harness_table decode = {decode_columns, ARRAY_COUNT(decode_columns)};
     struct json_print *out = &bench->out;
     double prompt = (double)bench->values.prompt, seconds = bench->prefill_seconds;
-    double operations = prefill_operations(bench->shape, prompt);
+    double operations = prefill_operations(bench->shape, prompt, (double)bench->values.after);
+    bool one_step = prompt <= (double)bench->values.step_tokens;
     const double numbers[] = {prompt, prompt / seconds, seconds,
-                              operations / seconds / peak_flops(bench)};
+                              operations / seconds / peak_flops(bench),
+                              one_step ? prefill_of_read(bench) : NAN};
+    harness_number(out, "after", (double)bench->values.after);
+    if (bench->values.after)
+        json_print_say(out, "after %lu tokens:\n", (unsigned long)bench->values.after);
     harness_titles(out, &prefill);
     harness_row(out, "prefill", &prefill, NULL, numbers);
     harness_number(out, "context", bench->depth);

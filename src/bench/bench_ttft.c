@@ -8,6 +8,9 @@
  *
  * Before that, servers are started one after the other: the time from a start to the first token,
  * and within the first answer the longest step next to the median one.
+ *
+ * With --lengths it measures instead what follows a cache hit: the prompt is in memory, and some
+ * tokens are new. The step of as many tokens is measured apart, with its floor.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,6 +28,7 @@
 #include "bench/child.h"
 #include "bench/harness.h"
 #include "bench/load.h"
+#include "command/model_run.h"
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
@@ -48,7 +52,7 @@ static const char *const side_keys[SIDE_COUNT] = {"computed", "disk",         "h
                                                   "auto",     "slow_in_step", "slow_auto"};
 
 struct ttft_values {
-    const char *model, *dir;
+    const char *model, *dir, *lengths;
     uint64_t prompt, stored, rounds, starts, kv_memory, slow_rate, ranks, threads, vocab;
     bool json;
 };
@@ -65,6 +69,10 @@ static const struct option ttft_rows[] = {
     {"stored", OPTION_COUNT, NULL,
      "leading tokens of each prompt that were seen before, half of it at least; 0: all", AT(stored),
      .maximum = LIMIT_CONTEXT},
+    {"lengths", OPTION_TEXT, NULL,
+     "numbers of new tokens, such as 1,8,64: measure only these, after a prompt that is in memory, "
+     "and the step of as many tokens with its floor",
+     AT(lengths)},
     {"rounds", OPTION_COUNT, "9", "rounds; the result is their median", AT(rounds),
      .maximum = ROUNDS_MAX},
     {"starts", OPTION_COUNT, "3",
@@ -111,6 +119,7 @@ struct ttft_bench {
     double ready[STARTS_MAX], first[STARTS_MAX]; /* seconds from a start */
     double step[STARTS_MAX], worst[STARTS_MAX];  /* seconds between tokens of the first answer */
     uint64_t asked;                              /* prompts so far */
+    struct model_run_sizes lengths;
     struct error *error;
 };
 
@@ -399,6 +408,120 @@ static void bench_ttft_print_report(struct ttft_bench *bench) {
     json_print_close(&out);
 }
 
+/* ---- new tokens after a cache hit ---- */
+
+/* Times of a number of new tokens, in seconds. */
+struct ttft_length {
+    double first, least, most; /* of the server's first token */
+    double step, floor;        /* of a step of the model, without a server */
+    double of_flops, of_read;  /* the step's shares of the machine's limits */
+};
+
+static enum status measure_length(struct ttft_bench *bench, const struct ttft_server *server,
+                                  uint32_t tokens, struct ttft_length *out) {
+    double seconds[ROUNDS_MAX];
+    for (uint64_t round = 0; round < bench->values.rounds; round++) {
+        uint32_t cached;
+        enum status status = ask_some(bench, server, 0, (uint32_t)bench->values.prompt + tokens,
+                                      &seconds[round], &cached);
+        if (status) return status;
+        if (cached != bench->values.prompt)
+            return error_set(bench->error, STATUS_CORRUPT,
+                             "%u tokens were cached where %lu should be: the prompt does not fit "
+                             "into --kv-memory",
+                             cached, (unsigned long)bench->values.prompt);
+    }
+    struct stats_spread spread = stats_spread(seconds, bench->values.rounds, 0);
+    *out = (struct ttft_length){.first = spread.median, .least = spread.low, .most = spread.high};
+    return STATUS_OK;
+}
+
+/* A step of the model alone, by bench model. */
+static enum status measure_step(struct ttft_bench *bench, uint32_t tokens,
+                                struct ttft_length *out) {
+    struct child_command command;
+    struct child_document document;
+    child_own(&command, "bench", "model", "--json", "--gen=1", "--batch=1", NULL);
+    child_add_count(&command, "prompt", tokens);
+    child_add_count(&command, "after", bench->values.prompt);
+    child_add_count(&command, "runs", bench->values.rounds);
+    child_add_count(&command, "ranks", bench->values.ranks);
+    child_add_count(&command, "threads", bench->values.threads);
+    child_add_option(&command, "model", bench->values.model);
+    enum status status =
+        child_read(command.argv, "the output of bench model", &document, bench->error);
+    if (status) return status;
+    const struct tree *prefill = tree_member(document.root, "prefill");
+    out->step = child_number(prefill, "ttft_seconds");
+    out->of_flops = child_number(prefill, "of_flops");
+    out->of_read = child_number(prefill, "of_read");
+    out->floor = out->step * fmax(out->of_flops, out->of_read);
+    free(document.memory);
+    return STATUS_OK;
+}
+
+static void bench_ttft_print_lengths(struct ttft_bench *bench, const struct ttft_length *results) {
+    static const struct harness_column columns[] = {
+        {"tokens", "new tokens", 10, 0, 0},
+        {"first_token_ms", "first token ms", 15, 1, 1e3},
+        {"least_ms", "least", 9, 1, 1e3},
+        {"most_ms", "most", 9, 1, 1e3},
+        {"step_ms", "its step ms", 12, 1, 1e3},
+        {"floor_ms", "floor", 9, 1, 1e3},
+        {"of_flops", "% of arithmetic", 16, 0, 100},
+        {"of_read", "% of bandwidth", 15, 0, 100},
+    };
+    static const struct harness_table table = {columns, ARRAY_COUNT(columns)};
+    struct json_print out = json_print_begin(bench->values.json);
+    harness_number(&out, "cached_tokens", (double)bench->values.prompt);
+    harness_number(&out, "rounds", (double)bench->values.rounds);
+    json_print_say(&out, "after %lu cached tokens; medians of %lu\n",
+                   (unsigned long)bench->values.prompt, (unsigned long)bench->values.rounds);
+    json_print_open(&out, "lengths", '[');
+    harness_titles(&out, &table);
+    for (uint32_t i = 0; i < bench->lengths.count; i++) {
+        const struct ttft_length *it = &results[i];
+        const double numbers[] = {bench->lengths.values[i],
+                                  it->first,
+                                  it->least,
+                                  it->most,
+                                  it->step,
+                                  it->floor,
+                                  it->of_flops,
+                                  it->of_read};
+        harness_row(&out, NULL, &table, NULL, numbers);
+    }
+    json_print_close(&out);
+    json_print_close(&out);
+}
+
+static enum status run_lengths(struct ttft_bench *bench) {
+    struct ttft_length results[MODEL_RUN_SIZES_MAX];
+    struct child_command command;
+    struct ttft_server server = {.runs = false};
+    double seconds;
+    uint32_t cached;
+    bench->values.prompt -= bench->values.prompt % KV_BLOCK_TOKENS;
+    bench->values.stored = bench->values.prompt;
+    child_own(&command, "serve", "--port=0", NULL);
+    child_add_count(&command, "ranks", bench->values.ranks);
+    child_add_count(&command, "threads", bench->values.threads);
+    child_add_option(&command, "model", bench->values.model);
+    enum status status = start(bench, &command, &server);
+    if (!status)
+        status = ask_some(bench, &server, 0, (uint32_t)bench->values.prompt, &seconds, &cached);
+    if (!status) /* the last block of a prompt is in memory once a longer one has had it */
+        status = ask_some(bench, &server, 0, (uint32_t)bench->values.prompt + KV_BLOCK_TOKENS,
+                          &seconds, &cached);
+    for (uint32_t i = 0; i < bench->lengths.count && !status; i++)
+        status = measure_length(bench, &server, bench->lengths.values[i], &results[i]);
+    bench_ttft_stop(&server);
+    for (uint32_t i = 0; i < bench->lengths.count && !status; i++)
+        status = measure_step(bench, bench->lengths.values[i], &results[i]);
+    if (!status) bench_ttft_print_lengths(bench, results);
+    return status;
+}
+
 static enum status run(struct ttft_bench *bench) {
     enum status status = measure_starts(bench);
     if (status || !bench->values.rounds) return status;
@@ -421,6 +544,13 @@ int bench_ttft(void *given, const struct option_result *result) {
     if (values->stored > values->prompt || 2 * values->stored < values->prompt)
         return command_misused("--stored is more than --prompt, or less than half of it");
     bench.error = &error;
+    if (values->lengths) {
+        if (!values->rounds) return command_misused("--lengths needs --rounds");
+        enum status status = model_run_sizes_within("--lengths", values->lengths, 1,
+                                                    KV_BLOCK_TOKENS, &bench.lengths, &error);
+        if (!status) status = run_lengths(&bench);
+        return command_end(status, &error);
+    }
     format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
                 bench.values.dir, (int)getpid());
     if (mkdir(bench.directory, 0700)) { /* an existing one is not ours */

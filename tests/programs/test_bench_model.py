@@ -17,4 +17,8 @@ assert figures["context"] == 70, figures
 deep = json.loads(run("bench", "model", "--model", case, "--prompt", "70", "--context", "200", "--gen", "3", "--batch",
                       "2", "--runs", "1", "--json"))
 assert deep["prefill"]["tokens"] == 70 and deep["context"] == 200 and deep["decode"][0]["tokens_per_second"] > 0, deep
+after = json.loads(run("bench", "model", "--model", case, "--prompt", "5", "--after", "64", "--gen", "3", "--batch", "1", "--runs",
+                       "1", "--json"))
+assert after["after"] == 64 and after["context"] == 5 and after["prefill"]["tokens"] == 5, after
+assert figures["after"] == 0 and min(after["prefill"]["of_read"], after["prefill"]["of_flops"]) > 0, after
 refuse(1, "--batch", "bench", "model", "--model", case, "--batch", "0")
