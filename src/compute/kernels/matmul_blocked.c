@@ -112,6 +112,18 @@ static void tile_groups(const struct blocked_run *run, uint32_t panel, uint32_t 
                              (size_t)block * (QUANT_GROUP / group) * MATMUL_PANEL;
 }
 
+static void tile_supers(const struct blocked_run *run, uint32_t panel, uint32_t block,
+                        struct matmul_tile *tile) {
+    const struct packed_matrix *weights = run->job->weights;
+    const struct weight_blocks *blocks = weight_type_blocks(weights->type);
+    const uint32_t channel = block * QUANT_GROUP;
+    if (!blocks) return;
+    const size_t index =
+        (size_t)panel * (weights->cols / blocks->channels) + channel / blocks->channels;
+    tile->supers = (const char *)weights->group_scales + index * packed_super_bytes(blocks);
+    tile->super_channel = channel % blocks->channels;
+}
+
 /* A tile's part of a chunk: rows [first, first + rows), with their x from row `x_row` on. */
 struct tile_place {
     uint32_t block, panel, panels;
@@ -150,6 +162,7 @@ static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     tile.y_stride = job->y_stride;
     tile.first = block == 0;
     tile_groups(run, at->panel, block, &tile);
+    tile_supers(run, at->panel, block, &tile);
     for (uint32_t p = 0; p < at->panels; p++)
         tile_scales(run, at->first, at->rows, at->panel + p, block, tile.s[p]);
     run->leaf->tile(&tile);
@@ -190,8 +203,8 @@ static void run_strip(struct blocked_run *run, uint32_t panel_first, uint32_t pa
     const uint32_t step = run->rows <= leaf->pair_rows && !blocks ? 2 : 1;
     const uint32_t end = panel_first + panel_count;
     struct tile_place at = {.panel = panel_first};
-    at.decoded =
-        blocks || (run->rows > leaf->direct_rows && (type != WEIGHT_F32 || leaf->decodes_f32));
+    at.decoded = run->rows > (blocks ? leaf->block_rows : leaf->direct_rows) &&
+                 (type != WEIGHT_F32 || leaf->decodes_f32);
     for (uint32_t block = run->strip_first; block < run->strip_end; block++)
         pack_rows(run, block, (block - run->strip_first) * run->rows);
     for (; at.panel < end; at.panel += at.panels) {

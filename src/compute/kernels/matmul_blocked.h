@@ -7,7 +7,7 @@
  * the groups of its block one by one.
  * Panels are read one after another, as much of each as the rows' channels that fit a cache need.
  * Few rows read the packed weights directly. More rows decode a block of a panel once into the
- * nearest cache and run all tiles over it; so do any rows with types of blocks.
+ * nearest cache and run all tiles over it.
  */
 #pragma once
 
@@ -40,7 +40,10 @@ struct matmul_tile {
      * from the tile's first group on; 0 and NULL if the type has no groups. */
     uint32_t group;
     const uint16_t *group_scales;
-    size_t group_scale_stride;               /* in values, from one panel to the next */
+    size_t group_scale_stride; /* in values, from one panel to the next */
+    /* types of blocks: the super-block of the tile's first channel, and its place in there */
+    const char *supers;
+    uint32_t super_channel;
     float s[TILE_PANELS_MAX][TILE_ROWS_MAX]; /* without the scales of groups */
 };
 
@@ -59,6 +62,7 @@ struct matmul_leaf {
     uint32_t tile_rows;   /* most rows of a tile */
     uint32_t pair_rows;   /* most rows of a tile of two panels */
     uint32_t direct_rows; /* up to here packed weights are read directly, not decoded first */
+    uint32_t block_rows;  /* the same of types of blocks */
     uint32_t x_bytes;     /* of a channel as pack_x writes it: 2 or 4 */
     bool decodes_f32;     /* F32 weights need decoding, too */
     /* One row's channels of a block; lift: times 2^8. */

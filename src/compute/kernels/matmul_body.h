@@ -18,6 +18,9 @@
 #include "compute/kernels/lanes.h"
 #include "compute/kernels/matmul_blocked.h"
 
+#ifndef PREFETCH_BYTES
+#define PREFETCH_BYTES 2048
+#endif
 #define SUMS_MAX (VECTORS_OF_16 * (PAIR_ROWS ? 4 : 2)) /* vectors of a row of a tile */
 
 static void decode_fp8(float *out, const char *w, uint32_t count);
@@ -149,8 +152,124 @@ ALWAYS_INLINE void tile_of_source(enum tile_source source, const struct matmul_t
     /* clang-format on */
 }
 
+/* The scale and minimum of a group of a super-block, for the outputs from `out` of the panel on. */
+struct lane_scales {
+    lanes scale, minimum;
+};
+
+ALWAYS_INLINE struct lane_scales load_scales(const struct weight_blocks *blocks,
+                                             const struct packed_super *super, size_t group,
+                                             size_t out) {
+    struct lane_scales loaded = {lanes_load_f16(super->d + out), lanes_all(0)};
+    const size_t at = group * MATMUL_PANEL + out;
+    if (blocks->scaled) loaded.scale *= lanes_load_i8(super->scales + at);
+    if (blocks->has_mins)
+        loaded.minimum = lanes_load_f16(super->d_min + out) * lanes_load_i8(super->mins + at);
+    return loaded;
+}
+
+ALWAYS_INLINE lanes scale_code(const struct weight_blocks *blocks, const struct lane_scales *of,
+                               lanes code) {
+    lanes weights = of->scale * code;
+    if (blocks->has_mins) weights -= of->minimum;
+    return weights;
+}
+
+/* part[r][v] += eight channels of `width` vectors of a type of blocks, from output `out` of the
+ * panel and vector `from` of the sums on. Sums of several vectors do not wait for each other. */
+ALWAYS_INLINE void multiply_scaled(enum weight_type type, int rows, int width,
+                                   const struct lane_scales *scales, const char *codes, size_t out,
+                                   const float *x, lanes part[ROWS][SUMS_MAX], int from) {
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    const bool nibbles = blocks->code_bits == 4;
+    lane_codes eight[2 * VECTORS_OF_16] = {0};
+    if (nibbles) {
+#pragma GCC unroll 8
+        for (int v = 0; v < width; v++)
+            eight[v] = load_codes(type, codes + (out + (size_t)v * LANES) * sizeof(uint32_t));
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < 8; c++) {
+        const char *of_channel = codes + (size_t)c * MATMUL_PANEL;
+        if (!nibbles && c % 2 == 0) __builtin_prefetch(of_channel + PREFETCH_BYTES);
+#pragma GCC unroll 8
+        for (int v = 0; v < width; v++) {
+            const size_t at = out + (size_t)v * LANES;
+            lanes code =
+                nibbles ? next_code(&eight[v], c) : lanes_load_i8((const int8_t *)of_channel + at);
+            lanes weights = scale_code(blocks, &scales[v], code);
+#pragma GCC unroll 2
+            for (int r = 0; r < rows; r++)
+                part[r][from + v] = lanes_fma(lanes_all(x[(size_t)r * QUANT_GROUP + (size_t)c]),
+                                              weights, part[r][from + v]);
+        }
+    }
+}
+
+/* part[r][v] += a group's channels, from channel k of the tile on, of a type of blocks. */
+ALWAYS_INLINE void multiply_group(enum weight_type type, int rows, const struct matmul_tile *t,
+                                  size_t k, lanes part[ROWS][SUMS_MAX]) {
+    const struct weight_blocks *blocks = weight_type_blocks(type);
+    const size_t channel = t->super_channel + k;
+    const struct packed_super super = packed_super_at(
+        blocks, t->supers + channel / blocks->channels * packed_super_bytes(blocks));
+    const char *codes = (const char *)t->w + k * packed_channel_bytes(type);
+    const float *x = (const float *)t->x + k;
+    __builtin_prefetch((const char *)super.d + PREFETCH_BYTES / 8); /* scales are that much fewer */
+    struct lane_scales scales[2 * VECTORS_OF_16];
+#pragma GCC unroll 8
+    for (size_t v = 0; v < 2 * VECTORS_OF_16; v++)
+        scales[v] =
+            load_scales(blocks, &super, channel % blocks->channels / blocks->group, v * LANES);
+    /* a row's codes of four bits fill registers: two vectors at a time */
+    const size_t width = blocks->code_bits == 4 && rows == 1 ? 2 : 2 * VECTORS_OF_16;
+    for (size_t first = 0; first < blocks->group; first += 8)
+#pragma GCC unroll 4
+        for (size_t from = 0; from < 2 * VECTORS_OF_16; from += width)
+            multiply_scaled(type, rows, (int)width, scales + from,
+                            codes + first * packed_channel_bytes(type), from * LANES, x + first,
+                            part, (int)from);
+}
+
+/* A whole panel and a row or two: a type of blocks is multiplied as it is read. */
+ALWAYS_INLINE void tile_of_blocks(enum weight_type type, int rows, const struct matmul_tile *t) {
+    lanes part[ROWS][SUMS_MAX];
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < 2 * VECTORS_OF_16; v++)
+            part[r][v] = lanes_all(0);
+    for (size_t k = 0; k < t->count; k += weight_type_blocks(type)->group)
+        multiply_group(type, rows, t, k, part);
+    end_sums(false, rows, 2, 0, t, 0, part);
+}
+
+#define BLOCK_ROWS 2 /* most rows of such a tile */
+
+ALWAYS_INLINE void tile_of_block_type(enum weight_type type, const struct matmul_tile *t) {
+    if (t->rows == 1)
+        tile_of_blocks(type, 1, t);
+    else
+        tile_of_blocks(type, BLOCK_ROWS, t);
+}
+
+static void run_block_tile(const struct matmul_tile *t) {
+    /* clang-format off */
+    switch (t->type) {
+    case WEIGHT_Q8_0: tile_of_block_type(WEIGHT_Q8_0, t); break;
+    case WEIGHT_Q4_0: tile_of_block_type(WEIGHT_Q4_0, t); break;
+    case WEIGHT_Q4_K: tile_of_block_type(WEIGHT_Q4_K, t); break;
+    case WEIGHT_Q5_K: tile_of_block_type(WEIGHT_Q5_K, t); break;
+    case WEIGHT_Q6_K: tile_of_block_type(WEIGHT_Q6_K, t); break;
+    default: __builtin_unreachable();
+    }
+    /* clang-format on */
+}
+
 static void run_tile(const struct matmul_tile *t) {
-    if (t->group)
+    if (weight_type_blocks(t->type) && !t->decoded)
+        run_block_tile(t);
+    else if (t->group)
         tile_of_source(t->decoded ? TILE_GROUPS : TILE_CODES, t);
     else if (t->decoded || !t->prefetch) /* without prefetch: F32, which needs no decoding */
         tile_of_source(TILE_FLOATS, t);
@@ -211,22 +330,16 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 ALWAYS_INLINE void decode_group(enum weight_type type, const struct weight_blocks *blocks,
                                 const struct packed_super *super, size_t group, const char *codes,
                                 size_t out, float *to) {
-    const size_t at = group * MATMUL_PANEL + out;
-    lanes scale = lanes_load_f16(super->d + out), minimum = lanes_all(0);
-    if (blocks->scaled) scale *= lanes_load_i8(super->scales + at);
-    if (blocks->has_mins)
-        minimum = lanes_load_f16(super->d_min + out) * lanes_load_i8(super->mins + at);
+    const struct lane_scales scales = load_scales(blocks, super, group, out);
     for (size_t k = 0; k < blocks->group && blocks->code_bits == 8; k++) {
-        lanes weights = scale * lanes_load_i8((const int8_t *)codes + k * MATMUL_PANEL + out);
-        if (blocks->has_mins) weights -= minimum;
-        lanes_store(to + k * MATMUL_PANEL + out, weights);
+        lanes code = lanes_load_i8((const int8_t *)codes + k * MATMUL_PANEL + out);
+        lanes_store(to + k * MATMUL_PANEL + out, scale_code(blocks, &scales, code));
     }
     for (size_t k = 0; k < blocks->group && blocks->code_bits == 4; k += 8) {
         lane_codes eight = load_codes(type, codes + k * MATMUL_PANEL / 2 + out * sizeof(uint32_t));
 #pragma GCC unroll 8
         for (int c = 0; c < 8; c++) {
-            lanes weights = scale * next_code(&eight, c);
-            if (blocks->has_mins) weights -= minimum;
+            lanes weights = scale_code(blocks, &scales, next_code(&eight, c));
             lanes_store(to + (k + (size_t)c) * MATMUL_PANEL + out, weights);
         }
     }
@@ -277,6 +390,7 @@ static void multiply(const struct matmul *job, uint32_t panel_first, uint32_t pa
         .tile_rows = ROWS,
         .pair_rows = PAIR_ROWS,
         .direct_rows = DIRECT_ROWS,
+        .block_rows = BLOCK_ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,
         .pack_bf16 = pack_bf16,
