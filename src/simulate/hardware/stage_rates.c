@@ -210,12 +210,12 @@ static double table_core(const struct stage_table *table, const struct step_load
     return us;
 }
 
-/* The indexer's scores and choices. */
+/* The indexer's queries, scores and choices, where there are more rows than it chooses. */
 static double table_index(const struct stage_table *table, const struct step_load *load,
                           const struct attended_rows *rows) {
     const struct attended_chunks chunks = attended_rows_chunks(load);
     double us = 0;
-    for (int i = PART_INDEX_SCORE; i <= PART_INDEX_CHOICE; i++) {
+    for (int i = PART_INDEX_QUERY; i <= PART_INDEX_CHOICE; i++) {
         enum stage_part part = (enum stage_part)i;
         if (rows->answer_scored > 0)
             us += stage_table_us(table, STAGE_PHASE_DECODE, part, load->answer_tokens,

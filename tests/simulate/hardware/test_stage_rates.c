@@ -128,7 +128,11 @@ TEST_AROUND(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree, NU
     assert_int_equal(status, STATUS_OK);
     const struct step_load work = {.answer_rows = 8, .answer_tokens = 8, .context = 64};
     struct stage_times us = stage_rates_times(&stages, &model, &work, false);
-    /* as many parts of 1 us each; two are of an indexer, without those that the context changes */
-    assert_true(us.attention_0 == 7 && us.shared == 3);
+    /* as many parts of 1 us each; one is an indexer's, which works beyond its choice's rows */
+    assert_true(us.attention_0 == 6 && us.shared == 3);
+    struct model_figures sparse = model;
+    sparse.index_heads = sparse.index_dim = sparse.index_top_k = 4;
+    us = stage_rates_times(&stages, &sparse, &work, false);
+    assert_true(us.attention_0 == 9);
     assert_true(stage_rates_experts(&stages, &model, 16, 2, false) == 5);
 }
