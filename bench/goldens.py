@@ -76,7 +76,7 @@ def measure(fathom, folder, options):
     with open(os.path.join(folder, "golden.json"), encoding="utf-8") as file:
         prompts = json.load(file)["prompts"]
     case = Case()
-    words = ["--model", folder, *options, "--tokens",
+    words = ["--model", folder, "--kv-rounding", "off", *options, "--tokens",
              ";".join(",".join(map(str, prompt["tokens"])) for prompt in prompts)]
     positions = max(len(prompt["top20"]) for prompt in prompts)
     mtp = ["--mtp"] if all("mtp" in prompt for prompt in prompts) else []

@@ -195,6 +195,27 @@ static const char *experts_form(const struct shape *shape) {
     return named_shapes_weights_name(named_shapes_weights_of(shape));
 }
 
+static const char *scoring_name(const struct shape *shape) {
+    static const char *const names[] = {[ROUTER_SIGMOID] = "sigmoid",
+                                        [ROUTER_SOFTMAX] = "softmax",
+                                        [ROUTER_SQRT_SOFTPLUS] = "sqrtsoftplus"};
+    return names[shape->scoring];
+}
+
+/* The rows of one vector for all heads. */
+static void print_compressed(const struct shape *shape) {
+    uint32_t sources = 0;
+    for (uint32_t layer = 0; layer < shape->layers; layer++)
+        sources +=
+            shape->layer_kinds[layer].ratio && shape->layer_kinds[layer].entry_source == layer;
+    row("attention", "%u heads of %u + %u, query rank %u, window %u, %u output groups of %u",
+        shape->heads, shape->nope_dim, shape->rope_dim, shape->q_rank, shape->window,
+        shape->output_groups, shape->output_rank);
+    row("entries", "made by %u layers, %u of a token, chosen by %u heads of %u", sources,
+        shape->index_top_k, shape->index_heads, shape->index_dim);
+    row("residual streams", "%u", shape->streams);
+}
+
 static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape_architecture_name(shape->architecture));
@@ -202,7 +223,8 @@ static void print_shape(const struct inspect_figures *figures) {
                                          [EXPERTS_INT4_128] = "INT4 in groups of 128",
                                          [EXPERTS_MXFP4] = "MXFP4"};
     if (shape->expert_form != EXPERTS_PLAIN)
-        row("weights", "experts %s, the rest BF16", packed[shape->expert_form]);
+        row("weights", "experts %s, the rest %sBF16", packed[shape->expert_form],
+            shape->fp8 ? "FP8 E4M3 and " : "");
     else
         row("weights", "%s",
             shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
@@ -210,18 +232,21 @@ static void print_shape(const struct inspect_figures *figures) {
         shape->mtp_layers, shape->mtp_layers > mtp_layers(figures) ? ", weights absent" : "");
     row("hidden, vocabulary", "%u, %u%s", shape->hidden, shape->vocab,
         shape->tied_head ? ", head tied to the embedding" : "");
-    row("attention", "%u heads of %u + %u, values %u, query rank %u, latent %u + %u", shape->heads,
-        shape->nope_dim, shape->rope_dim, shape->value_dim, shape->q_rank, shape->kv_rank,
-        shape->rope_dim);
-    if (shape_has_index(shape))
+    if (shape_is_compressed(shape))
+        print_compressed(shape);
+    else
+        row("attention", "%u heads of %u + %u, values %u, query rank %u, latent %u + %u",
+            shape->heads, shape->nope_dim, shape->rope_dim, shape->value_dim, shape->q_rank,
+            shape->kv_rank, shape->rope_dim);
+    if (shape_has_index(shape) && !shape_is_compressed(shape))
         row("sparse attention", "%u rows of a token, chosen by %u heads of %u", shape->index_top_k,
             shape->index_heads, shape->index_dim);
     row("MLP width", "%u dense, %u expert", shape->dense_width, shape->expert_width);
     if (shape->experts)
         row("experts", "%u + %u shared, %u per token, %s, %s, groups %u of %u, scaling %g",
-            shape->experts, shape->shared_experts, shape->experts_per_token,
-            shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax", method_name(shape->method),
-            shape->groups_kept, shape->groups, (double)shape->routed_scaling);
+            shape->experts, shape->shared_experts, shape->experts_per_token, scoring_name(shape),
+            method_name(shape->method), shape->groups_kept, shape->groups,
+            (double)shape->routed_scaling);
     if (shape->yarn)
         row("RoPE", "YaRN x%g over %u, theta %g", (double)shape->yarn_factor,
             shape->yarn_original_context, (double)shape->rope_theta);
@@ -303,7 +328,7 @@ static void print_json_shape(struct json_print *print, const struct inspect_figu
         shape->value_dim, shape->dense_width, shape->expert_width, shape->experts,
         shape->shared_experts, shape->experts_per_token, shape->groups, shape->groups_kept,
         shape->context_max, shape->index_heads, shape->index_dim, shape->index_top_k);
-    json_print_text(print, "scoring", shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax");
+    json_print_text(print, "scoring", scoring_name(shape));
     json_print_text(print, "method", method_name(shape->method));
     json_print_bool(print, "yarn", shape->yarn);
     print_json_template(print, "chat_template", figures->chat_template);

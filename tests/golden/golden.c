@@ -97,10 +97,17 @@ static uint32_t read_cases(char (*directories)[512]) {
     exit(1);
 }
 
+bool golden_is_v4(const char *directory) {
+    const struct tree *names = tree_member(golden_read(directory, "config.json"), "architectures");
+    struct bytes name = {0};
+    return tree_get_string(tree_at(names, 0), &name) && name.count > 10 &&
+           memcmp(name.data, "DeepseekV4", 10) == 0;
+}
+
 bool golden_is_for_gpus(const char *directory) {
     const char *name = strrchr(directory, '/');
-    return !strstr(name, "int4") && !strstr(name, "mxfp4") && !strstr(name, "dsa") &&
-           strncmp(name, "/v4", 3) != 0;
+    return !strstr(name, "int4") && !strstr(name, "dsa") && !strstr(name, "mxfp4") &&
+           !golden_is_v4(directory);
 }
 
 uint32_t golden_cases(char (*directories_out)[512]) {

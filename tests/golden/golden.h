@@ -27,6 +27,8 @@ uint32_t golden_ids(const struct tree *array, uint32_t *out, uint32_t capacity);
 uint32_t golden_cases(char (*directories_out)[512]);
 /* False if the engine for GPUs refuses the case: experts in four bits, sparse attention, V4. */
 bool golden_is_for_gpus(const char *directory);
+/* True for V4 and V4.1. */
+bool golden_is_v4(const char *directory);
 
 /* ops.json of the tree and, where it is there, of FATHOM_GOLDENS; returns how many. */
 #define GOLDEN_OPERATORS_MAX 2

@@ -94,7 +94,7 @@ def templates(folder):
 def damaged(folder):
     """A config.json whose numbers make no sense is refused in one line."""
     os.mkdir(folder)
-    for key, value, words in (("rms_norm_eps", 0, "a number from 1e-12 to 1, found 0"),
+    for key, value, words in (("rms_norm_eps", 0, "a number from 1e-30 to 1, found 0"),
                               ("eos_token_id", [1, 129280], "a token id from 0 to 129279, found 129280"),
                               ("rope_theta", -1, "a number from 1.001"),
                               ("routed_scaling_factor", 0, "a number from 1e-06")):
