@@ -5,11 +5,13 @@
  */
 #include "host/process/gguf_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "compute/weights/gguf_config.h"
 #include "compute/weights/gguf_model.h"
@@ -224,6 +226,27 @@ static enum status gguf_text_config(const struct gguf *gguf, struct json_writer 
     return STATUS_OK;
 }
 
+/* Defaults of sampling, which newer files have. generation_config.json's reader checks them. */
+static enum status gguf_text_generation(const struct gguf *gguf, struct json_writer *writer,
+                                        struct error *error) {
+    static const char *const names[] = {"temperature", "top_p", "top_k"};
+    static const char *const keys[] = {"general.sampling.temp", "general.sampling.top_p",
+                                       "general.sampling.top_k"};
+    bool any = false;
+    json_writer_text(writer, "{");
+    for (size_t i = 0; i < ARRAY_COUNT(keys); i++) {
+        double number;
+        char text[40];
+        if (!gguf_get_number(gguf_find(gguf, keys[i]), &number) || !isfinite(number)) continue;
+        format_text(text, sizeof text, "%.7g", number);
+        json_writer_print(writer, "%s\"%s\":%s", any ? "," : "", names[i], text);
+        any = true;
+    }
+    json_writer_text(writer, "}");
+    if (any) return STATUS_OK;
+    return error_set(error, STATUS_NOT_FOUND, "%s: has no defaults of sampling", gguf->file);
+}
+
 static enum status take_from_gguf(const char *model, gguf_model_write *write, struct bytes *out,
                                   struct error *error) {
     struct gguf_model opened;
@@ -241,7 +264,8 @@ enum status gguf_text_take(const char *model, const char *name, size_t bytes_max
         gguf_model_write *write;
     } texts[] = {{"config.json", gguf_config_write},
                  {"tokenizer.json", gguf_text_tokenizer},
-                 {"tokenizer_config.json", gguf_text_config}};
+                 {"tokenizer_config.json", gguf_text_config},
+                 {"generation_config.json", gguf_text_generation}};
     const bool is_gguf = gguf_model_is(model);
     int length = is_gguf ? snprintf(path_out, path_bytes, "%s", model)
                          : snprintf(path_out, path_bytes, "%s/%s", model, name);

@@ -4,7 +4,8 @@
  * chat_template.jinja, which overrides the template in tokenizer_config.json, and
  * generation_config.json (sampling defaults). Each may be missing. The architecture in config.json
  * may have a built-in template for a directory that has none. Without a tokenizer a model
- * works with token ids only. A GGUF file stands for a directory with the first three (gguf_text.h).
+ * works with token ids only. A GGUF file stands for a directory with tokenizer.json,
+ * tokenizer_config.json and generation_config.json, as far as it has them (gguf_text.h).
  */
 #pragma once
 

@@ -153,6 +153,25 @@ TEST_HERE(other_tokenizers_are_refused) {
     refuse(&file, "general.architecture: expected deepseek2");
 }
 
+TEST_HERE(defaults_of_sampling_are_taken) {
+    struct gguf_bytes file = vocabulary("gpt2", "deepseek-v3");
+    struct sampling sampling;
+    write_file(&file);
+    assert_int_equal(model_text_read_sampling(path, &sampling, &error), STATUS_OK);
+    assert_true(sampling.temperature == 1 && sampling.top_p == 1 && sampling.top_k == 0);
+    file = vocabulary("gpt2", "deepseek-v3");
+    gguf_bytes_float(&file, "general.sampling.temp", 0.6f);
+    gguf_bytes_float(&file, "general.sampling.top_p", 0.95f);
+    gguf_bytes_count(&file, "general.sampling.top_k", 20);
+    write_file(&file);
+    assert_int_equal(model_text_read_sampling(path, &sampling, &error), STATUS_OK);
+    assert_true(sampling.temperature == 0.6f && sampling.top_p == 0.95f && sampling.top_k == 20);
+    file = vocabulary("gpt2", "deepseek-v3");
+    gguf_bytes_float(&file, "general.sampling.top_p", 7);
+    write_file(&file);
+    assert_int_equal(model_text_read_sampling(path, &sampling, &error), STATUS_INVALID);
+}
+
 TEST_HERE(a_file_may_have_no_tokenizer) {
     struct gguf_bytes file = {.version = 3};
     gguf_bytes_text(&file, "general.architecture", "deepseek2");
