@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The bytes of a table of stage times. What is accepted gives each of its points back, and steps
- * whose stages take some finite time.
+ * whose stages take some finite time, with dense and with sparse attention.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +25,10 @@ static void run_steps(const struct stage_table *table) {
         {.prompt_tokens = 1000, .attended = 400000, .cached = 77},
         {.answer_rows = 77, .answer_tokens = 77, .context = 123456},
     };
-    for (size_t i = 0; i < ARRAY_COUNT(works); i++) {
-        struct stage_times times = stage_rates_times(&stages, NULL, &works[i], i == 0);
+    for (size_t i = 0; i < 2 * ARRAY_COUNT(works); i++) {
+        const struct model_figures model = {.index_top_k = i < ARRAY_COUNT(works) ? 0 : 256};
+        const struct step_load *work = &works[i % ARRAY_COUNT(works)];
+        struct stage_times times = stage_rates_times(&stages, &model, work, work == works);
         double us = times.attention_0 + times.attention_1 + times.shared + times.dense;
         check(isfinite(us) && us >= 0);
     }
