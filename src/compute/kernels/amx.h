@@ -5,6 +5,7 @@
  * A tile is a register of 16 rows of 64 bytes. Here tiles 0 to 3 are sums C[16][16] of floats, 4
  * and 5 are A[16][32] of BF16 values, 6 and 7 are B[16][16][2]: of row k the channels 2k and 2k + 1
  * of 16 columns. Sums and A may have fewer rows. Numbers of tiles are constants to the compiler.
+ * Of INT8 values sums are integers, A[16][32] has rows of 32 bytes, and B[8][16][4] has 8 rows.
  */
 #pragma once
 
@@ -16,21 +17,30 @@
 #define AMX_COLUMNS 16
 #define AMX_CHANNELS 32 /* of A and B */
 
+/* Rows of B, each of which meets 4 bytes of A's rows. */
+enum amx_depth { AMX_DEPTH_BF16 = 16, AMX_DEPTH_INT8 = 8 };
+
 #ifdef KERNEL_EMULATE_BF16
 #include <math.h>
 
 static _Thread_local struct {
     uint32_t rows; /* of sums and of A */
+    enum amx_depth depth;
     char tile[8][16][64];
 } amx_state;
 
 static inline uint32_t amx_rows_of(int tile) {
-    return tile < 6 ? amx_state.rows : 16;
+    return tile < 6 ? amx_state.rows : (uint32_t)amx_state.depth;
 }
 
-static inline void amx_configure(uint32_t rows) {
+static inline size_t amx_bytes_of(int tile) {
+    return tile == 4 || tile == 5 ? 4 * (size_t)amx_state.depth : 64;
+}
+
+static inline void amx_configure(uint32_t rows, enum amx_depth depth) {
     memset(&amx_state, 0, sizeof amx_state);
     amx_state.rows = rows;
+    amx_state.depth = depth;
 }
 
 #define amx_release() ((void)0)
@@ -38,12 +48,12 @@ static inline void amx_configure(uint32_t rows) {
 
 static inline void amx_load(int t, const void *from, size_t stride) {
     for (uint32_t r = 0; r < amx_rows_of(t); r++)
-        memcpy(amx_state.tile[t][r], (const char *)from + r * stride, 64);
+        memcpy(amx_state.tile[t][r], (const char *)from + r * stride, amx_bytes_of(t));
 }
 
 static inline void amx_store(int t, void *to, size_t stride) {
     for (uint32_t r = 0; r < amx_rows_of(t); r++)
-        memcpy((char *)to + r * stride, amx_state.tile[t][r], 64);
+        memcpy((char *)to + r * stride, amx_state.tile[t][r], amx_bytes_of(t));
 }
 
 static inline float amx_flushed(float value) {
@@ -73,6 +83,19 @@ static inline void amx_multiply(int c, int a, int b) {
         }
 }
 
+/* Intel's manual: TDPBSSD. */
+static inline void amx_multiply_int8(int c, int a, int b) {
+    for (uint32_t m = 0; m < amx_state.rows; m++)
+        for (uint32_t n = 0; n < AMX_COLUMNS; n++) {
+            int32_t sum;
+            memcpy(&sum, &amx_state.tile[c][m][n * 4], sizeof sum);
+            for (uint32_t k = 0; k < 4 * (uint32_t)amx_state.depth; k++)
+                sum += (int8_t)amx_state.tile[a][m][k] *
+                       (int8_t)amx_state.tile[b][k / 4][4 * n + k % 4];
+            memcpy(&amx_state.tile[c][m][n * 4], &sum, sizeof sum);
+        }
+}
+
 #else
 #include <immintrin.h>
 
@@ -81,15 +104,15 @@ static inline void amx_multiply(int c, int a, int b) {
 #define AMX_STORED __asm__ volatile("" ::: "memory")
 
 /* All tiles are zero afterwards. */
-static inline void amx_configure(uint32_t rows) {
+static inline void amx_configure(uint32_t rows, enum amx_depth depth) {
     struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t row_bytes[16];
         uint8_t rows[16];
     } configuration = {.palette = 1};
     for (int t = 0; t < 8; t++) {
-        configuration.row_bytes[t] = 64;
-        configuration.rows[t] = t < 6 ? (uint8_t)rows : 16;
+        configuration.row_bytes[t] = t == 4 || t == 5 ? (uint16_t)(4 * depth) : 64;
+        configuration.rows[t] = t < 6 ? (uint8_t)rows : (uint8_t)depth;
     }
     __asm__ volatile("" : : "r"(&configuration) : "memory");
     _tile_loadconfig(&configuration);
@@ -105,6 +128,7 @@ static inline void amx_configure(uint32_t rows) {
     } while (0)
 #define amx_store(t, to, stride) _tile_stored(t, to, stride)
 #define amx_multiply(c, a, b) _tile_dpbf16ps(c, a, b)
+#define amx_multiply_int8(c, a, b) _tile_dpbssd(c, a, b)
 #endif
 
 /* Rows that are multiplied at once: 16, or all of a job that has fewer. The first `skip` of them

@@ -244,7 +244,7 @@ static void run_strip(const struct gemm_bf16 *job, struct strip *strip, char *ro
 
 void gemm_amx_run(const struct gemm_bf16 *job) {
     check(job->layout != BF16_FOURS);
-    amx_configure(job->m < AMX_ROWS ? job->m : AMX_ROWS);
+    amx_configure(job->m < AMX_ROWS ? job->m : AMX_ROWS, AMX_DEPTH_BF16);
     struct strip strip;
     _Alignas(64) char room[STRETCH / 2 * STRIP_BYTES];
     for (uint32_t first = 0; first < job->k; first += STRETCH) {

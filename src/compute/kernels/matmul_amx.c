@@ -4,9 +4,10 @@
  * whether it has 16 rows or one.
  *
  * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16.
- * Codes of four bits go to matmul_avx512bf16.c, anything else to matmul_avx512.c. This file has the
- * parts that all products share, and the products of rows with scales: their sums leave the squares
- * after each block. Other rows are multiplied in matmul_amx_whole.c.
+ * INT8 rows go to matmul_int8.c, other products of codes of four bits to matmul_avx512bf16.c, and
+ * anything else to matmul_avx512.c. This file has the parts that all products share, and the
+ * products of rows with scales: their sums leave the squares after each block. Other rows are
+ * multiplied in matmul_amx_whole.c.
  *
  * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
  * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they
@@ -32,6 +33,7 @@
 
 #ifdef KERNEL_EMULATE_BF16
 #define matmul_avx512bf16_run matmul_avx512bf16_emulated_run
+#define matmul_int8_run_tiles matmul_int8_run_512
 void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 #endif
@@ -298,7 +300,7 @@ static void run_blocks(const struct amx_chunk *chunk, uint32_t panel_first, uint
     run.chunk = chunk;
     run.pending = NULL;
     run.turn = 0;
-    amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS);
+    amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS, AMX_DEPTH_BF16);
     if (chunk->rows <= FEW_GROUPS * GROUP_ROWS)
         run_few_rows(&run, panel_first, panel_count);
     else
@@ -329,6 +331,10 @@ static void take_x(struct amx_chunk *chunk, packed_blocks packed) {
 
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     bool representable = job->x_is_bf16 || job->x_scales;
+    if (job->x_int8) {
+        matmul_int8_run_tiles(job, panel_first, panel_count);
+        return;
+    }
     if (representable && weight_type_group(job->weights->type)) {
         matmul_avx512bf16_run(job, panel_first, panel_count);
         return;

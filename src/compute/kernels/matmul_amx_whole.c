@@ -234,7 +234,7 @@ void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint3
     cut_groups(&run);
     run.keeps = run.group_count == 1;
     run.portion_blocks = run.keeps ? chunk->blocks : PORTION_BLOCKS;
-    amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS);
+    amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS, AMX_DEPTH_BF16);
     struct panel_stretch now = {0}, next = stretch_at(&run, (struct block_place){panel_first, 0});
     add_stretch(&run, &run.groups[0], &now, &next); /* the first only becomes pairs */
     while (next.blocks) {

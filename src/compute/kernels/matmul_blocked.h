@@ -23,7 +23,8 @@ struct matmul_tile {
     uint32_t rows;       /* 1..leaf's tile_rows */
     uint32_t panels;     /* 1, or 2 for at most leaf's pair_rows rows */
     uint32_t count;      /* channels: 1..128 */
-    const void *x;       /* [rows][128] of x_bytes, as the leaf packed them */
+    const void *x;       /* [rows][128] of x_bytes, as the leaf packed them; TILE_ROWS_MAX rows may
+                          * be read where x_bytes is 2 */
     const void *w;       /* [count][32] */
     size_t panel_bytes;  /* from one panel to the next */
     const char *ahead;   /* what the next tile will read, to be fetched into the cache */

@@ -6,7 +6,7 @@
 #include "compute/kernels/amx.h"
 
 double probe_amx_multiply(uint64_t rounds) {
-    amx_configure(AMX_ROWS);
+    amx_configure(AMX_ROWS, AMX_DEPTH_BF16);
     for (uint64_t i = 0; i < rounds; i++) {
         amx_multiply(0, 4, 6);
         amx_multiply(1, 4, 7);

@@ -22,15 +22,17 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_neon_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
-/* INT8 values by codes of four bits, of one level each, and by vectors of that many bits with the
- * best instructions that the CPU has (matmul_int8.c). */
+/* INT8 values by codes of four bits, of one level each, and by vectors of that many bits or tiles
+ * with the best instructions that the CPU has (matmul_int8.c). */
 void matmul_int8_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_avxvnni_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_int8_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_neon_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_neondot_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_run_256(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_run_512(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_int8_run_tiles(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_int8_run_128(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 /* The twins of BFDOT's and AMX's products, where x is representable in BF16 and the weights are no
  * floats. */

@@ -17,9 +17,11 @@ void matmul_int8_avxvnni_emulated_run(const struct matmul *job, uint32_t panel_f
                                       uint32_t panel_count);
 void matmul_int8_avx512_emulated_run(const struct matmul *job, uint32_t panel_first,
                                      uint32_t panel_count);
+void matmul_int8_amx_emulated_run(const struct matmul *job, uint32_t panel_first,
+                                  uint32_t panel_count);
 #endif
 
-#define ALL_MAX (LEVELS_MAX + 3)
+#define ALL_MAX (LEVELS_MAX + 4)
 
 static const enum weight_type types[] = {WEIGHT_INT4_32, WEIGHT_INT4_128, WEIGHT_MXFP4};
 
@@ -35,6 +37,7 @@ static uint32_t list_all(struct kernels all[ALL_MAX]) {
     uint32_t count = levels_list(all);
 #if defined(FATHOM_KERNELS_X86)
     add(all, &count, "avx512vnni-emulated", matmul_int8_avx512_emulated_run);
+    add(all, &count, "amxint8-emulated", matmul_int8_amx_emulated_run);
     if (!kernels_has(KERNEL_LEVEL_AVX2)) return count;
     add(all, &count, "avxvnni-emulated", matmul_int8_avxvnni_emulated_run);
     add(all, &count, "maddubs", matmul_int8_avx2_run);
@@ -46,7 +49,7 @@ static uint32_t list_all(struct kernels all[ALL_MAX]) {
 
 TEST(instructions_agree_for_every_shape) {
     static const uint32_t sizes[] = {1, 15, 17, 33, 96, 128, 129, 300};
-    static const uint32_t rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 25, 170};
+    static const uint32_t rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 16, 25, 33, 170};
     struct kernels all[ALL_MAX];
     uint32_t count = list_all(all), turn = 0;
     uint64_t state = 31;
