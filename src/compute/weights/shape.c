@@ -450,6 +450,30 @@ static void read_ratio(struct shape_reader *reader, struct shape *shape, uint32_
                "a source of the same ratio at or before each layer with a ratio");
 }
 
+/* An index's choices are numbers of entries, so they hold for layers of its ratio, and candidates
+ * for indexes of theirs. The keys that an index scores are made with the entries. */
+static void check_sources(struct shape_reader *reader, const struct shape *shape, uint32_t layer) {
+    const struct layer_kind *kinds = shape->layer_kinds, *kind = &kinds[layer];
+    const uint32_t candidates = shape->candidate_layer;
+    if (kind->mlp != MLP_MOE)
+        refuse(reader, STATUS_UNSUPPORTED, "n_routed_experts", member(reader, "n_routed_experts"),
+               "experts in each layer (no first_k_dense_replace, moe_layer_freq or dense layer)");
+    if (reader->status != STATUS_OK) return; /* sources may be missing */
+    const bool has_index = kind->ratio && kind->index_source != LAYER_NONE;
+    const struct layer_kind *index = has_index ? &kinds[kind->index_source] : NULL;
+    if (index && (index->ratio != kind->ratio ||
+                  kinds[index->entry_source].index_source != index->entry_source))
+        refuse(reader, STATUS_INVALID, "index_source_layer_ids",
+               member(reader, "index_source_layer_ids"),
+               "for each layer with a ratio a source of the same ratio, whose entries are those of "
+               "a layer in both lists of sources");
+    if (layer == candidates ? kind->index_source != layer || !kind->ratio
+                            : layer > candidates && index && kind->ratio != kinds[candidates].ratio)
+        refuse(reader, STATUS_INVALID, "candidate_source_layer_id",
+               member(reader, "candidate_source_layer_id"),
+               "one of index_source_layer_ids, of the same ratio as those behind it");
+}
+
 /* Returns true if any layer is dense. */
 static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
     bool dense = false;
@@ -460,7 +484,10 @@ static bool read_layer_kinds(struct shape_reader *reader, struct shape *shape) {
                                 .mlp = is_moe ? MLP_MOE : MLP_DENSE,
                                 .is_mtp = layer >= shape->layers,
                                 .shares_index = layer_shares_index(reader, shape, layer)};
-        if (defaults_of(shape)->attention == ATTENTION_COMPRESSED) read_ratio(reader, shape, layer);
+        if (defaults_of(shape)->attention == ATTENTION_COMPRESSED) {
+            read_ratio(reader, shape, layer);
+            check_sources(reader, shape, layer);
+        }
         dense |= !is_moe;
     }
     return dense;

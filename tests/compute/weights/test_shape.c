@@ -452,6 +452,44 @@ TEST(what_cannot_run_is_refused_by_name) {
     assert_non_null(strstr(refusal((struct bytes){NULL, 0}, STATUS_INVALID), "not valid JSON"));
 }
 
+/* V4.1 with four layers. */
+static struct bytes with_sources(const char *ratios, const char *entries, const char *indexes,
+                                 const char *candidate, const char *dense) {
+    return CONFIG({"architectures", "[\"DeepseekV41ForCausalLM\"]"}, {"num_hidden_layers", "4"},
+                  {"head_dim", "16"}, {"sliding_window", "8"}, {"o_groups", "1"},
+                  {"o_lora_rank", "8"}, {"index_n_heads", "2"}, {"index_head_dim", "8"},
+                  {"index_topk", "4"}, {"candidate_topk_blocks", "2"},
+                  {"candidate_block_size", "2"}, {"first_k_dense_replace", dense},
+                  {"compress_ratios", ratios}, {"kv_source_layer_ids", entries},
+                  {"index_source_layer_ids", indexes}, {"candidate_source_layer_id", candidate});
+}
+
+/* Choices of entries would otherwise be numbers of others, or of none. */
+TEST(sources_of_entries_must_fit) {
+    static const struct {
+        const char *ratios, *entries, *indexes, *candidate, *dense, *message;
+    } rows[] = {
+        {"[0, 1, 4, 4]", "[1, 2]", "[1]", "null", "0", "index_source_layer_ids: expected for each"},
+        {"[0, 4, 4, 4]", "[1, 2]", "[1, 3]", "null", "0", "a layer in both lists of sources"},
+        {"[0, 4, 4, 4]", "[1]", "[1]", "2", "0",
+         "candidate_source_layer_id: expected one of index_source_layer_ids"},
+        {"[0, 4, 4, 4]", "[1]", "[1]", "0", "0", "candidate_source_layer_id: expected one of"},
+        {"[0, 4, 1, 1]", "[1, 2]", "[1, 2]", "1", "0", "of the same ratio as those behind it"},
+        {"[0, 4, 4, 4]", "[2]", "[1]", "null", "0", "kv_source_layer_ids: expected"},
+        {"[0, 4, 4, 4]", "[1]", "[1]", "null", "1", "n_routed_experts: expected experts in each"},
+    };
+    struct shape shape = parsed(with_sources("[0, 2, 1, 1]", "[1, 2]", "[1, 2, 3]", "2", "0"));
+    assert_int_equal(shape.layer_kinds[3].entry_source, 2);
+    assert_int_equal(shape.layer_kinds[3].index_source, 3);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const bool dense = rows[i].dense[0] != '0';
+        const char *text = refusal(with_sources(rows[i].ratios, rows[i].entries, rows[i].indexes,
+                                                rows[i].candidate, rows[i].dense),
+                                   dense ? STATUS_UNSUPPORTED : STATUS_INVALID);
+        if (!strstr(text, rows[i].message)) fail_msg("'%s' lacks '%s'", text, rows[i].message);
+    }
+}
+
 static double number_of(const struct tree *object, const char *key) {
     double value = 0;
     assert_true(tree_get_number(tree_member(object, key), &value));
