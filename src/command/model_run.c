@@ -2,6 +2,7 @@
 #include "command/model_run.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/limits.h"
 #include "compute/weights/checkpoint.h"
 #include "host/engine/engine.h"
@@ -51,7 +52,8 @@ static struct memory_fit fit; /* of the process's model */
 
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
-    struct model_options options = {.threads = (uint32_t)values->threads,
+    uint32_t threads = (uint32_t)values->threads, cpus = cpus_usable();
+    struct model_options options = {.threads = threads < cpus ? threads : cpus,
                                     .kv_exact = strcmp(values->kv_rounding, "off") == 0};
     enum status status = engine_find_device(values->device, &options.device, error);
     if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);

@@ -44,7 +44,7 @@ struct model_run_values {
                    "load the model even if it needs more memory than there is",                    \
                    .offset = offsetof(struct model_run_values, force)),                            \
         OPTION_ROW("threads", OPTION_COUNT, NULL,                                                  \
-                   "threads of each process; 0: an equal share of the CPUs",                       \
+                   "threads of each process, no more than CPUs; 0: an equal share of the CPUs",    \
                    .offset = offsetof(struct model_run_values, threads), .maximum = 1024),         \
         OPTION_ROW("activations", OPTION_CHOICE, "bf16",                                           \
                    "rounding of activations: none (f32), BF16, groups of FP8, groups of FP8 with " \

@@ -37,8 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 200000   /* polling time for an order before the rank sleeps */
-#define DOZE_NS 50000000 /* interval of clock checks while no order arrives */
+#define LOOK_NS 200000    /* polling time for an order before the rank sleeps */
+#define DOZE_NS 200000000 /* interval of clock checks while no order arrives */
 #define MEASURED_BYTES (1 << 20)
 #define MEASURED_TIMES 3
 
