@@ -29,7 +29,7 @@ def other_families(folder):
     for family in ("LlamaForCausalLM", "Qwen3MoeForCausalLM", "MistralForCausalLM"):
         with open(folder + "/config.json", "w", encoding="utf-8") as file:
             json.dump({"architectures": [family]}, file)
-        refuse(1, "found '%s': Fathom runs DeepSeek-V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their form" % family,
+        refuse(1, "found '%s': Fathom runs DeepSeek-V4, V3, R1, V3.2, V2, GLM-5, GLM-4.7-Flash and models of their form" % family,
                "serve", "--port", "0", "--model", folder)
 
 
