@@ -244,15 +244,29 @@ void model_run_prompts_close(struct model_run_prompts *prompts) {
     *prompts = (struct model_run_prompts){.count = 0};
 }
 
-enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
-                                    struct error *error) {
-    for (uint32_t i = 0; i < prompts->count; i++)
-        for (uint32_t k = 0; k < prompts->list[i].count; k++)
-            if (prompts->list[i].tokens[k] >= vocab)
-                return error_set(error, STATUS_INVALID,
-                                 "%u is not a token id: the model has %u tokens",
-                                 prompts->list[i].tokens[k], vocab);
+enum status model_run_tokens_check(const uint32_t *tokens, size_t count, const struct shape *shape,
+                                   struct error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i] >= shape->vocab)
+            return error_set(error, STATUS_INVALID, "%u is not a token id: the model has %u tokens",
+                             tokens[i], shape->vocab);
+        if (tokens[i] && tokens[i] == shape->image_token)
+            return error_set(
+                error, STATUS_UNSUPPORTED,
+                "token %u of the prompt is %u, which stands for an image (config.json: "
+                "image_token_id); only text is computed",
+                (unsigned)i, tokens[i]);
+    }
     return STATUS_OK;
+}
+
+enum status model_run_prompts_check(const struct model_run_prompts *prompts,
+                                    const struct shape *shape, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < prompts->count && !status; i++)
+        status =
+            model_run_tokens_check(prompts->list[i].tokens, prompts->list[i].count, shape, error);
+    return status;
 }
 
 static struct solo_row model_run_next_chunk(const struct model_run_prompts *prompts,

@@ -147,9 +147,12 @@ enum status model_run_prompts_read(const char *text, struct model_run_prompts *p
 enum status model_run_prompts_one(const uint32_t *tokens, uint32_t count,
                                   struct model_run_prompts *prompts, struct error *error) MUST_USE;
 void model_run_prompts_close(struct model_run_prompts *prompts);
-/* Returns STATUS_INVALID with an error that names the first id outside the model's vocabulary. */
-enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
-                                    struct error *error) MUST_USE;
+/* Returns STATUS_INVALID with an error that names the first id outside the model's vocabulary, or
+ * STATUS_UNSUPPORTED with one that names an id that stands for an image. */
+enum status model_run_prompts_check(const struct model_run_prompts *prompts,
+                                    const struct shape *shape, struct error *error) MUST_USE;
+enum status model_run_tokens_check(const uint32_t *tokens, size_t count, const struct shape *shape,
+                                   struct error *error) MUST_USE;
 
 /* Makes the rows of the next prefill step: the next chunk of one prompt for each rank, at most
  * rows_max. Returns their number, or 0 if all prompts are computed. `chunk` is as in

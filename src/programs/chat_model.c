@@ -18,7 +18,8 @@ struct chat_model {
     struct sampler sampler;
     uint64_t seed; /* --seed of the current series of seeds */
     bool seeded;
-    uint32_t vocab, context_max;
+    struct shape shape;
+    uint32_t context_max;
     float *logits; /* [vocab] */
     struct model_prompt prompt;
     uint32_t *computed; /* [computed_count] the last prompt's tokens, in KV memory */
@@ -43,7 +44,9 @@ static enum status encode_conversation(struct chat_model *model, const struct ch
                          "the conversation is longer than %u tokens: /new begins another, or "
                          "start with a larger --max-context",
                          model->context_max);
-    return status;
+    if (status) return status;
+    return model_run_tokens_check(model->prompt.tokens, model->prompt.token_count, &model->shape,
+                                  error);
 }
 
 static enum status choose_sampling(struct chat_model *model, const struct chat_values *values,
@@ -136,14 +139,15 @@ enum status chat_model_answer(struct chat_model *model, const struct chat_values
 /* ---- opening ---- */
 
 static enum status take_room(struct chat_model *model, struct error *error) {
-    model->logits = malloc(model->vocab * sizeof(float));
+    model->logits = malloc(model->shape.vocab * sizeof(float));
     model->computed = calloc(model->context_max, sizeof *model->computed);
     if (!model->logits || !model->computed)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
     /* the average token is rarely longer */
     enum status status =
         model_prompt_open(&model->prompt, &model->text, (size_t)model->context_max * 64, error);
-    return status ? status : sampler_open(&model->sampler, model->vocab, model->context_max, error);
+    if (status) return status;
+    return sampler_open(&model->sampler, model->shape.vocab, model->context_max, error);
 }
 
 /* Opens the model with its own context, or, if memory is short, with half of it, or a quarter, and
@@ -179,7 +183,7 @@ static enum status open_model(struct chat_model *model, const struct chat_values
                          "--max-context %" PRIu64 ": the model has at most %u tokens "
                          "(max_position_embeddings of %.300s/config.json); give that or less",
                          values->max_context, shape.context_max, options.model.directory);
-    model->vocab = shape.vocab;
+    model->shape = shape;
     model->context_max = values->max_context ? (uint32_t)values->max_context
                                              : min_u32(shape.context_max, LIMIT_CONTEXT);
     struct template_choice choice = {.chat_template = values->chat_template};

@@ -208,7 +208,8 @@ static const char *model_names(struct gateway_side *side) {
 
 struct own_model { /* of a gateway without a unit; zeros: its unit is in this process */
     uint32_t vocab_count;
-    uint8_t id[32]; /* zeros: there are no weights here */
+    uint32_t image_token; /* of each gateway; 0: none */
+    uint8_t id[32];       /* zeros: there are no weights here */
     int64_t silence_ns;
 };
 
@@ -229,6 +230,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
         .unit_silence_ns = own->silence_ns,
         .vocab_count = own->vocab_count,
+        .image_token = own->image_token,
         .role_hold_ns = strcmp(side->values->roles, "auto") == 0
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
@@ -292,7 +294,7 @@ static enum status gateway_side_open_side(struct gateway_side *side,
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests, struct error *error) {
-    const struct own_model same = {.silence_ns = 0};
+    const struct own_model same = {.image_token = shape->image_token};
     return gateway_side_open_side(side, values, record, directory, shape, requests, &same, error);
 }
 
@@ -304,7 +306,9 @@ enum status gateway_side_open_alone(struct gateway_side *side,
     enum status status = checkpoint_open(directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
     if (status) return status;
     struct shape shape = *checkpoint_shape(checkpoint);
-    struct own_model own = {.vocab_count = shape.vocab, .silence_ns = UNIT_SILENCE_NS};
+    struct own_model own = {.vocab_count = shape.vocab,
+                            .image_token = shape.image_token,
+                            .silence_ns = UNIT_SILENCE_NS};
     if (checkpoint_has_weights(checkpoint))
         checkpoint_identity(checkpoint, own.id);
     else

@@ -226,7 +226,7 @@ static enum status generate_open_model(struct generation *generation, struct sol
     if (status != STATUS_OK) return status;
     generation->shape = model_shape(solo_model(generation->solo));
     if (!generation->words)
-        status = model_run_prompts_check(&generation->prompts, generation->shape->vocab, error);
+        status = model_run_prompts_check(&generation->prompts, generation->shape, error);
     return status == STATUS_OK ? generate_take_room(generation, longest, error) : status;
 }
 

@@ -272,7 +272,7 @@ static enum status run(struct study *study, struct error *error) {
     study->shape = model_shape(solo_model(study->solo));
     if (study->values.mtp && !study->shape->mtp_layers)
         return error_set(error, STATUS_UNSUPPORTED, "--mtp: this checkpoint has no MTP layer");
-    status = model_run_prompts_check(&study->prompts, study->shape->vocab, error);
+    status = model_run_prompts_check(&study->prompts, study->shape, error);
     if (status == STATUS_OK) status = logits_take_room(study, error);
     if (status == STATUS_OK) status = run_prompts(study, error);
     if (status != STATUS_OK) return status;

@@ -98,6 +98,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, totals_ns, 0),
     NUMBER(gateway_options, kv_life_s, UINT32_MAX),
     NUMBER(gateway_options, vocab_count, LIMIT_VOCAB),
+    NUMBER(gateway_options, image_token, LIMIT_VOCAB),
     BYTES(gateway_options, model_id),
 };
 

@@ -847,6 +847,9 @@ static void shape_read_config(struct shape_reader *reader, struct shape *shape) 
     reader->prefix = "";
     read_quantization(reader, shape);
     shape->bos_token = shape_find_token(reader, "bos_token_id", shape);
+    const uint32_t image = shape_find_token(reader, "image_token_id", shape);
+    if (shape->architecture == ARCHITECTURE_DEEPSEEK_V41 && image != NONE)
+        shape->image_token = image;
     read_eos(reader, shape);
 }
 

@@ -120,7 +120,8 @@ struct shape {
     uint32_t fp8_block;          /* rows and columns of FP8's blocks: 128, or 32 */
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
     enum expert_form expert_form;
-    uint32_t bos_token; /* UINT32_MAX: none in the vocabulary */
+    uint32_t bos_token;   /* UINT32_MAX: none in the vocabulary */
+    uint32_t image_token; /* stands for an image's patch in prompts of V4.1; 0: none */
     /* eos_token_id of config.json, and of generation_config.json if there is one */
     uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count;
 };

@@ -66,6 +66,7 @@ struct gateway_options {
     int64_t totals_ns;     /* interval at which units' counters are sent to the ledger; 0: never */
     int64_t kv_life_s;     /* longest life of KV blocks in the cache; 0: unlimited */
     uint32_t vocab_count;  /* vocabulary size required of units' model; 0: any */
+    uint32_t image_token;  /* stands for an image, so prompts with it are refused; 0: none */
     uint8_t model_id[32];  /* model id required of units; zeros: that of the first unit */
     const struct record_accounts *accounts; /* initial accounts; NULL: no API keys are needed */
 };

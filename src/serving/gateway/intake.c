@@ -143,17 +143,24 @@ static enum status check_vocab(const struct gateway *gateway, const struct reque
     return STATUS_INVALID;
 }
 
-/* Checks that a prompt's token ids are in the vocabulary. */
+/* Checks that a prompt's token ids are in the vocabulary, and that none stands for an image. */
 static enum status check_prompt(const struct gateway *gateway, const struct request *head,
                                 struct api_error *error) {
     const struct request_asked *asked = &head->asked;
     uint32_t vocab = gateway->fleet.model.vocab_count;
     for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
-        if (asked->prompt[i] < vocab) continue;
+        const bool image = asked->prompt[i] && asked->prompt[i] == gateway->options.image_token;
+        if (asked->prompt[i] < vocab && !image) continue;
         struct prompt_name name = name_prompt(head);
-        api_error_set(error, 422, name.param, "out_of_range",
-                      "%sToken %u of the prompt is %u; the largest id of this model is %u.",
-                      name.prefix, i - frame_of(head).front_count, asked->prompt[i], vocab - 1);
+        if (image)
+            api_error_set(error, 400, name.param, "unsupported_parameter",
+                          "%sToken %u of the prompt is %u, which stands for an image (the model's "
+                          "image_token_id); this server computes text only.",
+                          name.prefix, i - frame_of(head).front_count, asked->prompt[i]);
+        else
+            api_error_set(error, 422, name.param, "out_of_range",
+                          "%sToken %u of the prompt is %u; the largest id of this model is %u.",
+                          name.prefix, i - frame_of(head).front_count, asked->prompt[i], vocab - 1);
         return STATUS_INVALID;
     }
     return STATUS_OK;

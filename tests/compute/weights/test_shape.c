@@ -461,7 +461,8 @@ static struct bytes with_sources(const char *ratios, const char *entries, const 
                   {"index_topk", "4"}, {"candidate_topk_blocks", "2"},
                   {"candidate_block_size", "2"}, {"first_k_dense_replace", dense},
                   {"compress_ratios", ratios}, {"kv_source_layer_ids", entries},
-                  {"index_source_layer_ids", indexes}, {"candidate_source_layer_id", candidate});
+                  {"index_source_layer_ids", indexes}, {"candidate_source_layer_id", candidate},
+                  {"image_token_id", "39"});
 }
 
 /* Choices of entries would otherwise be numbers of others, or of none. */
@@ -481,6 +482,8 @@ TEST(sources_of_entries_must_fit) {
     struct shape shape = parsed(with_sources("[0, 2, 1, 1]", "[1, 2]", "[1, 2, 3]", "2", "0"));
     assert_int_equal(shape.layer_kinds[3].entry_source, 2);
     assert_int_equal(shape.layer_kinds[3].index_source, 3);
+    assert_int_equal(shape.image_token, 39);
+    assert_int_equal(parsed(CONFIG({"image_token_id", "39"})).image_token, 0); /* V3 has none */
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         const bool dense = rows[i].dense[0] != '0';
         const char *text = refusal(with_sources(rows[i].ratios, rows[i].entries, rows[i].indexes,

@@ -125,6 +125,19 @@ TEST(what_cannot_fit_is_refused_with_numbers) {
     world_close(world);
 }
 
+/* Embedded as text, the placeholder of an image would give a wrong answer. */
+TEST(the_token_of_an_image_is_refused_by_name) {
+    struct world *world = speech_open_small((struct gateway_options){.image_token = 39});
+    const uint32_t client = speech_ask(world, COMPLETIONS, "{\"prompt\":[5,39]}");
+    assert_refused(world, client, 400, "unsupported_parameter");
+    assert_non_null(strstr(world->clients[client].data,
+                           "Token 1 of the prompt is 39, which stands for an image"));
+    assert_int_equal(world->submits, 0);
+    speech_ask(world, COMPLETIONS, "{\"prompt\":[0,5]}");
+    assert_int_equal(world->submits, 1);
+    world_close(world);
+}
+
 /* More tokens than there is room for are as many as there is room for. */
 TEST(long_answers_are_as_long_as_fits) {
     struct world *world = speech_open_small((struct gateway_options){0});
