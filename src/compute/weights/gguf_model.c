@@ -284,6 +284,12 @@ static enum status gguf_emit_halves(struct gguf_visit *walk, struct gguf_place p
 static enum status gguf_visit_tensor(struct gguf_visit *walk, struct gguf_place place,
                                      const struct gguf_tensor *found, struct error *error) {
     const uint64_t rows = found->shape[1];
+    bool stacked = place.form == GGUF_EXPERTS || place.form == GGUF_GATES_UPS;
+    if (stacked && (found->shape[2] != walk->shape->experts || found->shape[3] != 1))
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: %s: expected %u matrices, as expert_count says, found %" PRIu64 " x %" PRIu64,
+            found->file, found->name, walk->shape->experts, found->shape[2], found->shape[3]);
     switch (place.form) {
     case GGUF_EXPERTS:
         gguf_emit_experts(walk, place, 0, rows, found);

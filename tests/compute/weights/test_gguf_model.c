@@ -174,6 +174,19 @@ TEST_IN_SANDBOX(types_that_are_not_supported_are_named) {
     refuse(path, "model.layers.2.self_attn.kv_b_proj.weight", "found Q2_K");
 }
 
+TEST_IN_SANDBOX(experts_are_as_many_as_the_metadata_say) {
+    static const char key[] = "deepseek2.expert_count";
+    convert(*cmocka_state, "moonlight-bf16-noq-e24", "m.gguf", (struct gguf_of){.parts = 0});
+    struct bytes content = sandbox_read(*cmocka_state, "m.gguf");
+    char *at = memmem(content.data, content.count, key, sizeof key - 1);
+    assert_non_null(at);
+    const uint32_t fewer = 20;
+    memcpy(at + sizeof key - 1 + 4, &fewer, sizeof fewer); /* after the value's type */
+    sandbox_replace(*cmocka_state, "m.gguf", content);
+    free((void *)(uintptr_t)content.data);
+    refuse(path, "_exps.weight", "expected 20 matrices, as expert_count says, found 24 x 1");
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     source_root = argv[1];
