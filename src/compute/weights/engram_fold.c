@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/byte_level.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/tree.h"
@@ -14,7 +15,6 @@
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
 #define TEXT_BYTES_MAX 4096 /* of a token */
-#define NO_BYTE 256
 
 /* ---- folding ---- */
 
@@ -75,33 +75,13 @@ size_t engram_fold_text(struct bytes text, char *out) {
 
 /* ---- the vocabulary ---- */
 
-/* The byte that a character of byte-level BPE stands for; NO_BYTE: none. Printable bytes stand for
- * themselves, and the others, in order, for the characters from U+0100 on. */
-static uint32_t byte_of_letter(uint32_t character) {
-    const bool printable = (character >= 0x21 && character <= 0x7E) ||
-                           (character >= 0xA1 && character <= 0xFF && character != 0xAD);
-    if (printable) return character;
-    if (character < 0x100 || character >= 0x144) return NO_BYTE;
-    const uint32_t index = character - 0x100;
-    if (index < 0x21) return index;
-    return index < 0x43 ? 0x7F + (index - 0x21) : 0xAD;
-}
-
 /* The text of a token. Returns false if its bytes are no text. */
 static bool token_text(struct bytes token, bool special, char *out, size_t *count_out) {
-    size_t used = 0;
-    if (special) {
+    *count_out = token.count;
+    if (special)
         memcpy(out, token.data, token.count);
-        *count_out = token.count;
-    }
-    for (size_t at = 0; !special && at < token.count;) {
-        unsigned bytes;
-        const uint32_t byte = byte_of_letter(utf8_read(token.data + at, &bytes));
-        if (byte == NO_BYTE) return false;
-        out[used++] = (char)byte;
-        at += bytes;
-        *count_out = used;
-    }
+    else if (!byte_level_decode(token, out, count_out))
+        return false;
     const struct bytes text = {out, *count_out};
     return utf8_valid_prefix(text) == text.count &&
            !memmem(out, text.count, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/merges.h"
 
+#include "base/byte_level.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "serving/text/byte_level.h"
 
 #define NO_RANK UINT32_MAX
 #define NOWHERE UINT32_MAX

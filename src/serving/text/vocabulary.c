@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/vocabulary.h"
 
+#include "base/byte_level.h"
 #include "base/hash.h"
-#include "serving/text/byte_level.h"
 
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes) {
     for (uint64_t at = hash_bytes(0, bytes.data, bytes.count);; at++) {

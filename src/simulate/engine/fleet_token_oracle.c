@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/engine/fleet_token_oracle.h"
 
+#include "base/byte_level.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -106,13 +107,6 @@ uint32_t fleet_token_oracle_follow(uint64_t number, uint32_t last, uint32_t stop
 
 /* ---- the vocabulary ---- */
 
-/* The printable character that stands for a byte (serving/text/byte_level.h). */
-static uint32_t fleet_token_oracle_spelled(uint32_t byte) {
-    bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
-    if (plain) return byte;
-    return byte <= 0x20 ? 0x100 + byte : byte < 0xA1 ? 0x121 + byte - 0x7F : 0x143;
-}
-
 static bool is_mark(const char *text) {
     return text[0] == '<' && text[strlen(text) - 1] == '>';
 }
@@ -138,7 +132,7 @@ static void write_tokenizer(struct json_writer *writer, const struct token_oracl
     for (uint32_t byte = 0; byte < 256; byte++) {
         char entry[32];
         format_text(entry, sizeof entry, "%s\"\\u%04x\":%u", byte ? "," : "",
-                    fleet_token_oracle_spelled(byte), BYTE(byte));
+                    byte_level_spelled((uint8_t)byte), BYTE(byte));
         json_writer_text(writer, entry);
     }
     json_writer_text(writer, "}}}");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/simulator/simulator_words.h"
 
+#include "base/byte_level.h"
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/text/tokenizer.h"
@@ -29,13 +30,6 @@ size_t simulator_words_bytes(void) {
            JSON_BYTES + 64;
 }
 
-/* The printable character that stands for a byte (serving/text/byte_level.h). */
-static uint32_t simulator_words_spelled(uint32_t byte) {
-    bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
-    if (plain) return byte;
-    return byte <= 0x20 ? 0x100 + byte : byte < 0xA1 ? 0x121 + byte - 0x7F : 0x143;
-}
-
 static size_t write_json(char *out) {
     size_t used = format_text(
         out, JSON_BYTES, "%s",
@@ -44,7 +38,7 @@ static size_t write_json(char *out) {
         "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
     for (uint32_t byte = 0; byte < 256; byte++)
         used += format_text(out + used, JSON_BYTES - used, "%s\"\\u%04x\":%u", byte ? "," : "",
-                            simulator_words_spelled(byte), byte);
+                            byte_level_spelled((uint8_t)byte), byte);
     return used + format_text(out + used, JSON_BYTES - used, "}}}");
 }
 

@@ -7,6 +7,9 @@
 
 #include "base/bytes.h"
 
+/* The character that spells a byte. */
+uint32_t byte_level_spelled(uint8_t byte);
+
 /* Writes the bytes spelled by `text` (valid UTF-8) to out, which has text.count bytes. Returns
  * false if a character is not in the table. */
 bool byte_level_decode(struct bytes text, char *out, size_t *count_out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/text/byte_level.h"
+#include "base/byte_level.h"
 
 /* The byte that a character spells, or -1 if it is not in the table. */
 static int byte_of(uint32_t character) {
@@ -11,6 +11,11 @@ static int byte_of(uint32_t character) {
     }
     bool itself = (character >= 33 && character <= 126) || (character >= 161 && character != 173);
     return itself ? (int)character : -1;
+}
+
+uint32_t byte_level_spelled(uint8_t byte) {
+    if (byte_of(byte) >= 0) return byte;
+    return byte <= 32 ? 256u + byte : byte <= 160 ? 256u + 33 + byte - 127 : 256u + 67;
 }
 
 bool byte_level_decode(struct bytes text, char *out, size_t *count_out) {

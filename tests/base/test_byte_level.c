@@ -2,7 +2,7 @@
  * Protects the spelling of bytes in vocabularies (GPT-2's table): each byte has a character of its
  * own, and what is no such character spells nothing.
  */
-#include "serving/text/byte_level.h"
+#include "base/byte_level.h"
 #include "test_case.h"
 
 /* U+0000 to U+0143, the table's last. */
@@ -16,6 +16,7 @@ TEST(each_byte_has_one_character) {
         if (!byte_level_decode(spelled, out, &count)) continue;
         assert_int_equal(count, 1);
         seen[(uint8_t)out[0]]++;
+        assert_int_equal(byte_level_spelled((uint8_t)out[0]), character);
     }
     for (uint32_t byte = 0; byte < 256; byte++)
         assert_int_equal(seen[byte], 1);
