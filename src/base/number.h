@@ -61,6 +61,11 @@ static inline float float_from_bf16(uint16_t bits) {
 #define F32_MAGNITUDE 0x7FFFFFFFu /* all bits except the sign */
 #define F32_INFINITY 0x7F800000u  /* bits of +infinity; greater magnitudes are NaNs */
 
+/* The least power of two that is no less than a positive normal number. */
+static inline float power_of_two_from(float value) {
+    return float_from_bits((float_bits(value) + 0x7FFFFFu) & F32_INFINITY);
+}
+
 /* Rounds to nearest, ties to even. A NaN stays a (quiet) NaN. */
 static inline uint16_t bf16_from_float(float value) {
     uint32_t bits = float_bits(value);

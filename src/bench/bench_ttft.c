@@ -163,12 +163,16 @@ static enum status start(struct ttft_bench *bench, struct child_command *command
     return status;
 }
 
-static void begin_command(const struct ttft_bench *bench, struct child_command *command) {
-    child_own(command, "serve", "--port=0", "--experiment=rank-balance=round-robin", NULL);
-    child_add_count(command, "kv-memory", bench->values.kv_memory * bench->values.ranks);
+static void add_ranks(const struct ttft_bench *bench, struct child_command *command) {
     child_add_count(command, "ranks", bench->values.ranks);
     child_add_count(command, "threads", bench->values.threads);
     child_add_option(command, "model", bench->values.model);
+}
+
+static void begin_command(const struct ttft_bench *bench, struct child_command *command) {
+    child_own(command, "serve", "--port=0", "--experiment=rank-balance=round-robin", NULL);
+    child_add_count(command, "kv-memory", bench->values.kv_memory * bench->values.ranks);
+    add_ranks(bench, command);
 }
 
 static void bench_ttft_stop(struct ttft_server *server) {
@@ -445,9 +449,7 @@ static enum status measure_step(struct ttft_bench *bench, uint32_t tokens,
     child_add_count(&command, "prompt", tokens);
     child_add_count(&command, "after", bench->values.prompt);
     child_add_count(&command, "runs", bench->values.rounds);
-    child_add_count(&command, "ranks", bench->values.ranks);
-    child_add_count(&command, "threads", bench->values.threads);
-    child_add_option(&command, "model", bench->values.model);
+    add_ranks(bench, &command);
     enum status status =
         child_read(command.argv, "the output of bench model", &document, bench->error);
     if (status) return status;
@@ -504,9 +506,7 @@ static enum status run_lengths(struct ttft_bench *bench) {
     bench->values.prompt -= bench->values.prompt % KV_BLOCK_TOKENS;
     bench->values.stored = bench->values.prompt;
     child_own(&command, "serve", "--port=0", NULL);
-    child_add_count(&command, "ranks", bench->values.ranks);
-    child_add_count(&command, "threads", bench->values.threads);
-    child_add_option(&command, "model", bench->values.model);
+    add_ranks(bench, &command);
     enum status status = start(bench, &command, &server);
     if (!status)
         status = ask_some(bench, &server, 0, (uint32_t)bench->values.prompt, &seconds, &cached);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/limits.h"
+#include "base/number.h"
 #include "compute/weights/checkpoint.h"
 #include "host/engine/engine.h"
 #include "host/process/configuration/model_path.h"
@@ -52,8 +53,7 @@ static struct memory_fit fit; /* of the process's model */
 
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
-    uint32_t threads = (uint32_t)values->threads, cpus = cpus_usable();
-    struct model_options options = {.threads = threads < cpus ? threads : cpus,
+    struct model_options options = {.threads = min_u32((uint32_t)values->threads, cpus_usable()),
                                     .kv_exact = strcmp(values->kv_rounding, "off") == 0};
     enum status status = engine_find_device(values->device, &options.device, error);
     if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);

@@ -156,7 +156,7 @@ static float group_scale(const float *x, uint32_t n, bool power_of_two) {
     struct sixteen most = sixteen_all(QUANT_FLOOR);
     EACH(16, n, take_larger_magnitude(&most, x + i, count));
     float s = lanes_most(most.of) / E4M3_MAX;
-    return power_of_two ? float_from_bits((float_bits(s) + 0x7FFFFFu) & 0x7F800000u) : s;
+    return power_of_two ? power_of_two_from(s) : s;
 }
 
 static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t n,

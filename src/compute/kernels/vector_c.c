@@ -160,9 +160,7 @@ static float group_scale(const float *x, uint32_t n, bool power_of_two) {
     for (uint32_t i = 0; i < n; i++)
         largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     float s = largest / E4M3_MAX;
-    if (!power_of_two) return s;
-    uint32_t bits = float_bits(s); /* s is normal: at least 1e-4 / 448 */
-    return float_from_bits((bits + 0x7FFFFFu) & 0x7F800000u);
+    return power_of_two ? power_of_two_from(s) : s; /* s is normal: at least 1e-4 / 448 */
 }
 
 static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t n,

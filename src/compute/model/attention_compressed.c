@@ -39,6 +39,15 @@ void attention_compressed_rotate(const struct model *model, const float *angles,
     model->kernels->rotate(x + width - rope, angles, rope / 2, true);
 }
 
+char *attention_compressed_row(const struct pass *pass, const struct run *run,
+                               enum compressed_kind kind, uint32_t entry) {
+    const struct model *model = pass->model;
+    const struct layer_kind *layer = attention_compressed_kind(pass);
+    const uint32_t page = run->pages[compressed_rows_page(layer->ratio, entry)].index;
+    return (char *)kv_pages_slice(&model->kv, page, 0) +
+           compressed_rows_at(&model->compressed, layer->entry_source, kind, layer->ratio, entry);
+}
+
 /* ---- projections ---- */
 
 static void normalize_input(const struct pass *pass) {
@@ -156,15 +165,13 @@ static void write_entries(void *context, uint32_t first, uint32_t count, uint32_
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
     const uint32_t width = shape_kv_width(shape), ratio = attention_compressed_kind(pass)->ratio;
-    float angles[sizeof shape->rope_frequency / sizeof *shape->rope_frequency * 2];
+    float angles[ROPE_DIM_MAX];
     for (uint32_t token = first; token < first + count; token++) {
         const uint32_t position = pass->batch->positions[token];
         float *entry = s->pool_value + (size_t)token * s->pool_stride;
         if ((position + 1) % ratio) continue;
         const uint32_t number = position / ratio;
         const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
-        char *slice =
-            kv_pages_slice(&model->kv, run->pages[compressed_rows_page(ratio, number)].index, 0);
         model->kernels->rmsnorm(entry, entry, compute_weights(pass)->attention.pool.norm, width,
                                 shape->rms_epsilon);
         rope_turn(shape->compressed_frequency, shape->rope_dim, number * ratio, angles);
@@ -173,8 +180,7 @@ static void write_entries(void *context, uint32_t first, uint32_t count, uint32_
         attention_compressed_rotate(model, angles, rotated, width);
         kv_rounding_entry(model, rotated);
         compressed_rows_write(&model->kv, model->kernels, width,
-                              slice + compressed_rows_at(&model->compressed, pass->layer,
-                                                         COMPRESSED_ENTRY, ratio, number),
+                              attention_compressed_row(pass, run, COMPRESSED_ENTRY, number),
                               rotated);
     }
 }
@@ -277,12 +283,10 @@ static void attend_entries(struct head_strip *strip) {
         const uint32_t count = min_u32(end - at, CHUNK_ROWS);
         for (uint32_t i = 0; i < count; i++) {
             const uint32_t entry = chosen ? chosen[at + i] : at + i;
-            const char *slice = kv_pages_slice(
-                &model->kv, strip->run->pages[compressed_rows_page(kind->ratio, entry)].index, 0);
-            compressed_rows_read(&model->kv, model->kernels, width,
-                                 slice + compressed_rows_at(&model->compressed, kind->entry_source,
-                                                            COMPRESSED_ENTRY, kind->ratio, entry),
-                                 strip->room->rows + (size_t)i * width);
+            compressed_rows_read(
+                &model->kv, model->kernels, width,
+                attention_compressed_row(pass, strip->run, COMPRESSED_ENTRY, entry),
+                strip->room->rows + (size_t)i * width);
         }
         attend_rows(strip, count);
     }
@@ -295,7 +299,7 @@ static void finish_strip(const struct head_strip *strip, float *out) {
     const struct shape *shape = model->shape;
     const uint32_t width = shape_kv_width(shape), rope = shape->rope_dim;
     const float *sink = compute_weights(pass)->attention.sink + strip->first_head;
-    float back[sizeof shape->rope_frequency / sizeof *shape->rope_frequency * 2];
+    float back[ROPE_DIM_MAX];
     memcpy(back, attention_compressed_angles(pass) + (size_t)strip->token * rope,
            rope * sizeof *back);
     for (uint32_t i = rope / 2; i < rope; i++)

@@ -221,10 +221,10 @@ static void attention_index_load(const struct index_tile *tile, uint32_t block, 
                               width);
 }
 
-static void attention_index_score(const struct index_tile *tile, uint32_t token, uint32_t rows,
-                                  struct attention_scratch *room, float *scores) {
-    const struct model *model = tile->pass->model;
-    const struct scratch *s = tile->pass->scratch;
+void attention_index_score(const struct pass *pass, uint32_t token, uint32_t rows,
+                           struct attention_scratch *room, float *scores) {
+    const struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
     const uint32_t heads = model->shape->index_heads, width = model->shape->index_dim;
     const float *weights = s->index_w + (size_t)token * s->index_w_stride;
     struct gemm product = {
@@ -255,8 +255,8 @@ static void attention_index_score_blocks(void *context, uint32_t first, uint32_t
         for (uint32_t token = tile->first; token <= last; token++) {
             uint32_t own_end = attention_index_end(tile, token);
             if (own_end > start)
-                attention_index_score(tile, token, min_u32(own_end - start, KV_BLOCK_TOKENS), room,
-                                      attention_index_scores(tile, token) + start);
+                attention_index_score(tile->pass, token, min_u32(own_end - start, KV_BLOCK_TOKENS),
+                                      room, attention_index_scores(tile, token) + start);
         }
     }
 }

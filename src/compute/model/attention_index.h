@@ -18,6 +18,7 @@
 #pragma once
 
 #include "compute/model/pass.h"
+#include "compute/model/scratch.h"
 
 /* All functions do nothing, or take all rows, where layers have no indexer. A layer may share the
  * choice of the layer before it: it has no indexer, and its keys are zeros. */
@@ -36,6 +37,9 @@ void attention_index_choose(const struct pass *pass);
 void attention_index_layer_norm(float *x, const float *weight, const float *bias, uint32_t count);
 /* y[i] = sum over j of (-1)^popcount(i & j) x[j] / sqrt(count), in place; count is a power of 2. */
 void attention_index_hadamard(float *x, uint32_t count);
+/* I[t] of a token and `rows` rows, from room->index_keys [index_dim][KV_BLOCK_TOKENS]. */
+void attention_index_score(const struct pass *pass, uint32_t token, uint32_t rows,
+                           struct attention_scratch *room, float *scores);
 /* Writes the indices [first, end) of the `wanted` largest scores, ascending; of equal scores the
  * earlier ones. end - first >= wanted. */
 void attention_index_pick(const float *scores, uint32_t first, uint32_t end, uint32_t wanted,

@@ -16,16 +16,6 @@ static const struct layer_kind *compressed_index_kind(const struct pass *pass) {
     return &pass->model->shape->layer_kinds[pass->layer];
 }
 
-/* The row of a key. `layer` is the one that makes the entries. */
-static char *key_row(const struct pass *pass, const struct run *run, uint32_t layer,
-                     uint32_t entry) {
-    const struct model *model = pass->model;
-    const uint32_t ratio = model->shape->layer_kinds[layer].ratio;
-    char *slice =
-        kv_pages_slice(&model->kv, run->pages[compressed_rows_page(ratio, entry)].index, 0);
-    return slice + compressed_rows_at(&model->compressed, layer, COMPRESSED_KEY, ratio, entry);
-}
-
 /* ---- keys ---- */
 
 /* The key of an entry, before RoPE: V4's compressor has made it, and V4.1's is made of the entry.
@@ -47,7 +37,7 @@ static void write_index_keys(void *context, uint32_t first, uint32_t count, uint
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const uint32_t ratio = compressed_index_kind(pass)->ratio;
-    float angles[sizeof shape->rope_frequency / sizeof *shape->rope_frequency * 2];
+    float angles[ROPE_DIM_MAX];
     for (uint32_t token = first; token < first + count; token++) {
         const uint32_t position = pass->batch->positions[token], entry = position / ratio;
         if ((position + 1) % ratio) continue;
@@ -57,7 +47,8 @@ static void write_index_keys(void *context, uint32_t first, uint32_t count, uint
         kv_rounding_key(model, key);
         compressed_rows_write(
             &model->kv, model->kernels, shape->index_dim,
-            key_row(pass, &pass->batch->runs[pass->batch->token_run[token]], pass->layer, entry),
+            attention_compressed_row(pass, &pass->batch->runs[pass->batch->token_run[token]],
+                                     COMPRESSED_KEY, entry),
             key);
     }
 }
@@ -127,32 +118,6 @@ static float *strip_scores(const struct index_strip *strip, uint32_t token) {
     return s->index_scores + (size_t)(token - strip->first) * s->index_scores_stride;
 }
 
-static void score_token(const struct index_strip *strip, uint32_t token, uint32_t first,
-                        uint32_t rows, struct attention_scratch *room) {
-    const struct model *model = strip->pass->model;
-    const struct scratch *s = strip->pass->scratch;
-    const uint32_t heads = model->shape->index_heads, width = model->shape->index_dim;
-    const float *weights = s->index_w + (size_t)token * s->index_w_stride;
-    float *scores = strip_scores(strip, token) + first;
-    struct gemm product = {.a = s->index_q + (size_t)token * s->index_q_stride,
-                           .a_stride = width,
-                           .b = room->index_keys,
-                           .b_stride = KV_BLOCK_TOKENS,
-                           .c = room->index_products,
-                           .c_stride = KV_BLOCK_TOKENS,
-                           .m = heads,
-                           .n = rows,
-                           .k = width};
-    model->kernels->gemm(&product);
-    memset(scores, 0, rows * sizeof *scores);
-    for (uint32_t head = 0; head < heads; head++) {
-        float *products = room->index_products + (size_t)head * KV_BLOCK_TOKENS;
-        for (uint32_t row = 0; row < rows; row++)
-            products[row] = products[row] > 0 ? products[row] : 0;
-        model->kernels->add_scaled(scores, products, weights[head], rows);
-    }
-}
-
 /* A work item is KV_BLOCK_TOKENS keys, for all tokens of the strip. */
 static void score_blocks(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct index_strip *strip = context;
@@ -167,12 +132,12 @@ static void score_blocks(void *context, uint32_t first, uint32_t count, uint32_t
         for (uint32_t row = 0; row < rows; row++)
             compressed_rows_read(
                 &model->kv, model->kernels, width,
-                key_row(pass, strip->run, compressed_index_kind(pass)->entry_source, start + row),
+                attention_compressed_row(pass, strip->run, COMPRESSED_KEY, start + row),
                 room->index_rows + (size_t)row * width);
         model->kernels->transpose(room->index_keys, KV_BLOCK_TOKENS, room->index_rows, width, rows,
                                   width);
         for (uint32_t token = strip->first; token < strip->first + strip->count; token++)
-            score_token(strip, token, start, rows, room);
+            attention_index_score(pass, token, rows, room, strip_scores(strip, token) + start);
     }
 }
 

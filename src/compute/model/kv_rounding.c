@@ -22,16 +22,11 @@ static float largest_of(const float *x, uint32_t count, float floor) {
     return largest;
 }
 
-/* The least power of two that is no less; s is a normal number. */
-static float kv_rounding_power(float s) {
-    return float_from_bits((float_bits(s) + 0x7FFFFFu) & 0x7F800000u);
-}
-
 void kv_rounding_e4m3(float *x, uint32_t count, uint32_t group) {
     for (uint32_t first = 0; first < count; first += group) {
         const uint32_t end = min_u32(count, first + group);
         const float s =
-            kv_rounding_power(largest_of(x + first, end - first, E4M3_FLOOR) / E4M3_MAX);
+            power_of_two_from(largest_of(x + first, end - first, E4M3_FLOOR) / E4M3_MAX);
         for (uint32_t i = first; i < end; i++)
             x[i] = float_from_e4m3(e4m3_from_float(x[i] / s)) * s;
     }
@@ -57,7 +52,7 @@ void kv_rounding_e2m1(float *x, uint32_t count, uint32_t group, bool e4m3_scales
         const uint32_t end = min_u32(count, first + group);
         const float least = largest_of(x + first, end - first, floor) / E2M1_MAX;
         const float s =
-            e4m3_scales ? float_from_e4m3(e4m3_from_float(least)) : kv_rounding_power(least);
+            e4m3_scales ? float_from_e4m3(e4m3_from_float(least)) : power_of_two_from(least);
         for (uint32_t i = first; i < end; i++)
             x[i] = e2m1_nearest(x[i] / s) * s;
     }

@@ -283,14 +283,14 @@ static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     shape->vocab = shape_read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
     shape->hidden = shape_read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
     shape->layers = shape_read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
-    if (shape->architecture != ARCHITECTURE_DEEPSEEK_V41) /* whose drafts have another form */
+    if (shape->architecture != ARCHITECTURE_DEEPSEEK_V41) /* its drafts have another form */
         shape->mtp_layers = shape_read_count(reader, "num_nextn_predict_layers", 0,
                                              LIMIT_LAYERS - (int64_t)shape->layers, 0);
     shape->context_max = shape_read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT,
                                           defaults_of(shape)->context);
     shape->heads = shape_read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
     shape->q_rank = shape_read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
-    shape->rope_dim = shape_read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
+    shape->rope_dim = shape_read_count(reader, "qk_rope_head_dim", 2, ROPE_DIM_MAX, REQUIRED);
     if (defaults_of(shape)->attention == ATTENTION_COMPRESSED)
         read_compressed(reader, shape);
     else

@@ -46,10 +46,11 @@ struct layer_kind {
     bool has_engram;   /* n-grams of token ids are looked up before attention */
     /* COMPRESSED: tokens that an entry stands for; 0: the layer has only its window. */
     uint16_t ratio;
-    /* The layers whose entries it attends to, and whose choice of entries: itself if it makes its
-     * own, LAYER_NONE without. */
+    /* The layers that make the entries it attends to and the choice of entries: itself if it makes
+     * its own, LAYER_NONE without. */
     uint16_t entry_source, index_source;
 };
+#define ROPE_DIM_MAX 512
 #define LAYER_NONE UINT16_MAX
 #define ENGRAM_LAYERS_MAX 8
 #define ENGRAM_NGRAM_MAX 8
@@ -110,9 +111,9 @@ struct shape {
     float rope_theta, yarn_factor, yarn_mscale, yarn_mscale_all_dim;
     uint32_t yarn_original_context;
     float yarn_beta_fast, yarn_beta_slow;
-    float rope_frequency[256]; /* [rope_dim / 2] */
+    float rope_frequency[ROPE_DIM_MAX / 2]; /* [rope_dim / 2] */
     /* of COMPRESSED layers with entries; those without have rope_frequency and no YaRN */
-    float compressed_frequency[256];
+    float compressed_frequency[ROPE_DIM_MAX / 2];
     float rope_amplitude;  /* multiplies cos and sin */
     float attention_scale; /* (nope+rope)^-0.5, times YaRN's m^2 */
     /* Quantization: FP8 E4M3 blocks of 128x128, routed experts in four bits, or none. */
