@@ -19,7 +19,7 @@ static unsigned split_hangul(uint32_t character, uint32_t *out) {
     return tail ? 3 : 2;
 }
 
-/* The last row whose low 21 bits are at most the character; 0 if there is none. */
+/* The last row with low 21 bits of at most the character; 0 if there is none. */
 static uint32_t row_before(const uint32_t (*rows)[2], uint32_t count, uint32_t character) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {

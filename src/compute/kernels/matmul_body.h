@@ -345,7 +345,7 @@ ALWAYS_INLINE void decode_group(enum weight_type type, const struct weight_block
     }
 }
 
-/* Inlined with a constant type, of which `blocks` are then constants, too. */
+/* Inlined with a constant type, so that the numbers in `blocks` are constants, too. */
 ALWAYS_INLINE void decode_blocks_of(enum weight_type type, float *out,
                                     const struct packed_matrix *weights, uint32_t panel,
                                     uint32_t first, uint32_t count) {

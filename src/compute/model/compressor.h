@@ -37,7 +37,7 @@ void compressor_add(struct compressor_sum sum, const float *a, const float *gate
 /* Which of a layer's compressors. */
 enum compressor_kind { COMPRESS_ENTRIES, COMPRESS_INDEX_KEYS };
 
-/* Takes the batch's tokens, whose value and gate are in scratch.pool_value and pool_gate (of index
- * keys: index_pool_value, index_pool_gate), into the open groups of their slots. Of each token that
- * completes a group, the first `width` channels of its value become e. */
+/* Adds the batch's tokens to the open groups of their slots. Their values and gates are in
+ * scratch.pool_value and pool_gate (for index keys: index_pool_value, index_pool_gate). Where a
+ * token completes a group, the first `width` channels of its value become e. */
 void compressor_run(const struct pass *pass, enum compressor_kind which);

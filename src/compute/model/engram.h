@@ -15,8 +15,8 @@
 
 #include "compute/model/pass.h"
 
-/* Reads the folds of the checkpoint's tokenizer and computes the hashes. Refuses a checkpoint whose
- * numbers differ from them. Does nothing if the shape has no Engram. */
+/* Reads the folds of the checkpoint's tokenizer and computes the hashes. Refuses a checkpoint if
+ * its numbers differ from them. Does nothing if the shape has no Engram. */
 enum status engram_open(struct model *model, struct error *error);
 void engram_close(struct model *model);
 

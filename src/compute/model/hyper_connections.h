@@ -31,7 +31,7 @@ void hyper_connections_mix(const struct shape *shape, const float *scale, const 
 void hyper_connections_mix_head(const struct shape *shape, const float *scale, const float *base,
                                 float *mixes);
 
-/* All streams of a token begin as its embedding: x[streams][hidden], of which x[0] is set. */
+/* All streams of a token begin as its embedding: x[streams][hidden]; x[0] is set. */
 void hyper_connections_begin(const struct model *model, uint32_t token);
 
 /* Computes the mixes of the batch's tokens, and the site's input as scratch.normed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The folded ids of Engram (V4.1): tokens whose texts differ only in case, marks, forms of letters
- * or white space share one. A token's key is its text after these steps, in order:
+ * The folded ids of Engram (V4.1): tokens share one if their texts differ only in case, marks,
+ * forms of letters or white space. A token's key is its text after these steps, in order:
  *
  *   NFKC, NFD, marks dropped, lower case, runs of [ \t\r\n] to one space; a lone space stays, of
  *   other texts white space is stripped from both ends; if nothing is left, the text as it was

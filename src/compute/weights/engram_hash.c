@@ -48,7 +48,7 @@ static void draw_state(struct seed_pool *pool, uint64_t state[4]) {
         state[i] = words[2 * i] | (uint64_t)words[2 * i + 1] << 32;
 }
 
-/* PCG64: a linear congruential generator of 128 bits, whose output is xored and rotated. */
+/* PCG64: a linear congruential generator of 128 bits; its output is xored and rotated. */
 struct pcg64 {
     uint128 state, increment;
 };

@@ -68,7 +68,7 @@ static void split_q8_0(const uint8_t *block, struct weight_super *out) {
 }
 
 /* Eight scales and eight minima of six bits in twelve bytes: the first four of each in the lower
- * six bits of bytes 0 to 7, of which the upper two bits belong to the last four. */
+ * six bits of bytes 0 to 7. The upper two bits of those bytes belong to the last four. */
 static void split_six_bits(const uint8_t *packed, struct weight_super *out) {
     for (uint32_t i = 0; i < 4; i++) {
         out->scales[i] = (int8_t)(packed[i] & 63);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Headers are parsed into address space of which only touched pages take memory. All parts of a
+ * Headers are parsed into reserved address space; only touched pages take memory. All parts of a
  * split model are opened at once: the metadata of the first says how many there are.
  */
 #include "compute/weights/gguf_model.h"

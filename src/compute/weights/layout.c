@@ -64,7 +64,7 @@ enum presence {
     IF_POSITIONS,  /* the compressor adds weights by position (V4) */
     IF_GATED,      /* it weighs more than one token */
     IF_INDEX,      /* the layer has an index */
-    IF_INDEX_POOL, /* whose keys have a compressor of their own (V4) */
+    IF_INDEX_POOL, /* its keys have a compressor of their own (V4) */
     IF_INDEX_KEYS, /* or are made of entries (V4.1), by layers that make entries */
     IF_HASHED,
     IF_ENGRAM,

@@ -52,7 +52,7 @@ static void fill_blocks(struct problem *p) {
                 c < cols ? bf16_from_float(p->x[r * p->x_stride + c]) : 0;
 }
 
-/* x as integers, and the same as INT8 values; bytes that nobody may read are 0xFF. */
+/* x as integers, and the same as INT8 values; bytes that must not be read are 0xFF. */
 static void fill_int8(struct problem *p) {
     const uint32_t cols = p->weights.cols, groups = cols / INT8_GROUP;
     p->x_block_stride = (p->m + 1) * QUANT_GROUP;

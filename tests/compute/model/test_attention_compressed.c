@@ -108,7 +108,7 @@ static void run_together(struct solo *solo, uint32_t piece_max, bool cuts) {
         solo_reset(solo, sequence);
 }
 
-/* One sequence token by token, the last one or two of which are now and then dropped. */
+/* One sequence token by token; the last one or two are now and then dropped. */
 static void run_with_drops(struct solo *solo) {
     for (uint32_t at = 0, highest = 0; at < TOKENS;) {
         struct solo_row row = row_at(0, at, 1);

@@ -314,7 +314,7 @@ static void put_tokens(struct gguf_bytes *file, const struct tree *tokenizer, ui
 
 static void put_texts(struct gguf_bytes *file, const struct gguf_of *plan,
                       const struct shape *shape) {
-    const size_t room = (size_t)1 << 30; /* of which little is touched */
+    const size_t room = (size_t)1 << 30; /* little of it is touched */
     struct arena arena;
     void *memory = malloc(room);
     struct bytes template;
